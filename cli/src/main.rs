@@ -1,0 +1,2 @@
+//! The `interzone` binary.
+fn main() {}
