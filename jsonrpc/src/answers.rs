@@ -1,0 +1,170 @@
+//! The way out: responses written one after another into one buffer.
+
+use crate::parse::Parsed;
+use crate::response::{RESULT, begin};
+use crate::{Error, ErrorCode, Message, Request, Response};
+use serde::Serialize;
+
+/// Collects the answers to one message or batch as the bytes to send back.
+///
+/// Answers may come in any order. Where nothing is due, because there were only notifications,
+/// there are no bytes, not even `[]`.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Answers, Message, Parsed, Policy};
+///
+/// let bytes = br#"[{"jsonrpc":"2.0","method":"sum","params":[1,2],"id":1},{"foo":"boo"},
+///                  {"jsonrpc":"2.0","method":"note"}]"#;
+/// let parsed = parse(bytes, &Policy::SERVER);
+/// let mut answers = Answers::to(&parsed);
+/// let Parsed::Batch(items) = parsed else { unreachable!() };
+/// for item in items {
+///     match item {
+///         Ok(Message::Request(request)) => {
+///             let sum: u32 = request.decode_params::<Vec<u32>>()?.iter().sum();
+///             answers.result(&request, &sum)?;
+///         }
+///         Ok(Message::Notification(_) | Message::Response(_)) => {}
+///         Err(rejection) => answers.extend(rejection.answer().as_ref()),
+///     }
+/// }
+/// let sent = String::from_utf8(answers.finish().unwrap_or_default())?;
+/// assert!(sent.starts_with(r#"[{"jsonrpc":"2.0","id":1,"result":3},{"jsonrpc":"2.0","id":null,"error""#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Answers {
+    out: Vec<u8>,
+    /// Where the answers begin: a buffer may be handed in with something in it.
+    start: usize,
+    batch: bool,
+}
+
+impl Answers {
+    /// Answers to what was parsed: an array for a batch, else a single response.
+    pub fn to(parsed: &Parsed<'_>) -> Self {
+        Self::into_buffer(parsed, Vec::new())
+    }
+
+    /// The same, appended to a buffer whose memory is used again.
+    pub fn into_buffer(parsed: &Parsed<'_>, out: Vec<u8>) -> Self {
+        Self {
+            start: out.len(),
+            out,
+            batch: matches!(parsed, Parsed::Batch(_)),
+        }
+    }
+
+    /// Adds a response.
+    pub fn push(&mut self, response: &Response<'_>) {
+        self.separate();
+        response.write_to(&mut self.out);
+    }
+
+    /// Adds a response if there is one, as [`Rejection::answer`](crate::Rejection::answer) says.
+    pub fn extend(&mut self, response: Option<&Response<'_>>) {
+        if let Some(response) = response {
+            self.push(response);
+        }
+    }
+
+    /// Adds the result of a request, written straight into the buffer.
+    ///
+    /// # Errors
+    /// The value has no JSON form. The request is then answered with `Internal error`, so that the
+    /// caller is not left waiting, and the error is handed back for the log.
+    pub fn result<T: Serialize + ?Sized>(
+        &mut self,
+        request: &Request<'_>,
+        value: &T,
+    ) -> Result<(), serde_json::Error> {
+        self.separate();
+        let mark = self.out.len();
+        begin(request.id(), &mut self.out);
+        self.out.extend_from_slice(RESULT);
+        match serde_json::to_writer(&mut self.out, value) {
+            Ok(()) => {
+                self.out.push(b'}');
+                Ok(())
+            }
+            Err(error) => {
+                self.out.truncate(mark);
+                request
+                    .fail(Error::standard(ErrorCode::INTERNAL_ERROR))
+                    .write_to(&mut self.out);
+                Err(error)
+            }
+        }
+    }
+
+    /// The bytes to send, or nothing where nothing is due.
+    pub fn finish(mut self) -> Option<Vec<u8>> {
+        if self.out.len() == self.start {
+            return None;
+        }
+        if self.batch {
+            self.out.push(b']');
+        }
+        Some(self.out)
+    }
+
+    fn separate(&mut self) {
+        if self.batch {
+            let first = self.out.len() == self.start;
+            self.out.push(if first { b'[' } else { b',' });
+        }
+    }
+}
+
+/// Messages to send together: at least one, by construction.
+///
+/// ```
+/// use interzone_jsonrpc::{Batch, MethodName, Notification, Request};
+///
+/// let batch = Batch::new(Request::new(1, MethodName::new("a")?))
+///     .with(Notification::new(MethodName::new("b")?));
+/// assert_eq!(
+///     String::from_utf8(batch.to_vec())?,
+///     r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"}]"#
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch<'a> {
+    first: Message<'a>,
+    rest: Vec<Message<'a>>,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch of one.
+    pub fn new(first: impl Into<Message<'a>>) -> Self {
+        Self {
+            first: first.into(),
+            rest: Vec::new(),
+        }
+    }
+
+    /// Adds a message.
+    #[must_use]
+    pub fn with(mut self, next: impl Into<Message<'a>>) -> Self {
+        self.rest.push(next.into());
+        self
+    }
+
+    /// The messages, in order.
+    pub fn messages(&self) -> impl Iterator<Item = &Message<'a>> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+
+    /// The batch as JSON.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = vec![b'['];
+        self.first.write_to(&mut out);
+        for message in &self.rest {
+            out.push(b',');
+            message.write_to(&mut out);
+        }
+        out.push(b']');
+        out
+    }
+}

@@ -1,0 +1,64 @@
+//! Any message there is.
+
+use crate::serde_form;
+use crate::{Notification, Request, Response};
+
+/// A request, a notification or a response.
+///
+/// ```
+/// use interzone_jsonrpc::Message;
+///
+/// let message: Message = serde_json::from_str(r#"{"jsonrpc":"2.0","method":"cauce.ping","id":7}"#)?;
+/// assert!(matches!(message, Message::Request(request) if request.method() == "cauce.ping"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Message<'a> {
+    /// A call that is answered.
+    Request(Request<'a>),
+    /// A call that is never answered.
+    Notification(Notification<'a>),
+    /// The answer to a request.
+    Response(Response<'a>),
+}
+
+impl Message<'_> {
+    /// The same message, free of the buffer it was read from.
+    pub fn into_owned(self) -> Message<'static> {
+        match self {
+            Self::Request(request) => Message::Request(request.into_owned()),
+            Self::Notification(notification) => Message::Notification(notification.into_owned()),
+            Self::Response(response) => Message::Response(response.into_owned()),
+        }
+    }
+
+    /// Appends the message as JSON.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Request(request) => request.write_to(out),
+            Self::Notification(notification) => notification.write_to(out),
+            Self::Response(response) => response.write_to(out),
+        }
+    }
+}
+
+impl<'a> From<Request<'a>> for Message<'a> {
+    fn from(request: Request<'a>) -> Self {
+        Self::Request(request)
+    }
+}
+
+impl<'a> From<Notification<'a>> for Message<'a> {
+    fn from(notification: Notification<'a>) -> Self {
+        Self::Notification(notification)
+    }
+}
+
+impl<'a> From<Response<'a>> for Message<'a> {
+    fn from(response: Response<'a>) -> Self {
+        Self::Response(response)
+    }
+}
+
+serde_form::via_text!(Message, crate::parse::message);
+serde_form::display!(Message);

@@ -1,0 +1,100 @@
+//! Names of methods that may be called and served.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The prefix that JSON-RPC 2.0 keeps for itself.
+const RESERVED: &str = "rpc.";
+
+/// The name of a method: not empty, and not one of the reserved names that begin with `rpc.`.
+///
+/// ```
+/// use interzone_jsonrpc::{InvalidMethod, MethodName};
+///
+/// assert_eq!(MethodName::new("tasks.create")?.as_str(), "tasks.create");
+/// assert_eq!(MethodName::new(""), Err(InvalidMethod::Empty));
+/// assert_eq!(MethodName::new("rpc.discover"), Err(InvalidMethod::Reserved));
+/// # Ok::<(), InvalidMethod>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MethodName<'a>(Cow<'a, str>);
+
+impl<'a> MethodName<'a> {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// The name is empty or reserved.
+    pub fn new(name: impl Into<Cow<'a, str>>) -> Result<Self, InvalidMethod> {
+        let name = name.into();
+        if name.is_empty() {
+            Err(InvalidMethod::Empty)
+        } else if is_reserved(&name) {
+            Err(InvalidMethod::Reserved)
+        } else {
+            Ok(Self(name))
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn into_cow(self) -> Cow<'a, str> {
+        self.0
+    }
+}
+
+/// Whether a name is reserved.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    name.starts_with(RESERVED)
+}
+
+impl fmt::Display for MethodName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for MethodName<'_> {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'a> TryFrom<&'a str> for MethodName<'a> {
+    type Error = InvalidMethod;
+
+    fn try_from(name: &'a str) -> Result<Self, InvalidMethod> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<String> for MethodName<'_> {
+    type Error = InvalidMethod;
+
+    fn try_from(name: String) -> Result<Self, InvalidMethod> {
+        Self::new(name)
+    }
+}
+
+/// Why a name cannot be a method's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InvalidMethod {
+    /// It is the empty string.
+    Empty,
+    /// It begins with `rpc.`.
+    Reserved,
+}
+
+impl fmt::Display for InvalidMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "a method name must not be empty",
+            Self::Reserved => "method names that begin with `rpc.` are reserved; choose another",
+        })
+    }
+}
+
+impl std::error::Error for InvalidMethod {}
