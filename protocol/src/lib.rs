@@ -1,8 +1,11 @@
 //! What is said.
 //!
 //! This crate holds the words of Interzone and nothing that acts on them: [`vocab`] has the
-//! validated words that every dialect shares, and each dialect has a module of its own with its
-//! wire types and its error codes. No I/O, no async, no state and no decision about who may do
-//! what may enter here.
+//! validated words that every dialect shares, and [`Dialect`] tells whose method a name is and how
+//! strict its envelope is. Each dialect's wire types and error codes get a module of their own here.
+//! No I/O, no async, no state and no decision about who may do what may enter.
 
+mod dialect;
 pub mod vocab;
+
+pub use dialect::{CAUCE_DOOR, Dialect, JsonRpcDoor};

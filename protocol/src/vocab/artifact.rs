@@ -1,0 +1,209 @@
+//! Artifacts: what an agent makes and hands over.
+
+use super::json::Metadata;
+use super::members::{Members, Slot, entry};
+use super::{ArtifactId, Part, Timestamp};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Something an agent made: a report, a file, a table.
+///
+/// ```
+/// use interzone_protocol::vocab::{Artifact, ArtifactId, InvalidId, Part};
+///
+/// let artifact = Artifact::new(ArtifactId::new("a-1")?, "report").with_part(Part::text("done"));
+/// assert_eq!(artifact.parts().len(), 1);
+/// # Ok::<(), InvalidId>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    artifact_id: ArtifactId,
+    name: String,
+    parts: Vec<Part>,
+    description: Option<String>,
+    created_at: Option<Timestamp>,
+    created_by: Option<String>,
+    version: Option<String>,
+    metadata: Option<Metadata>,
+    extra: Members,
+}
+
+impl Artifact {
+    /// An artifact without parts yet.
+    pub fn new(artifact_id: ArtifactId, name: impl Into<String>) -> Self {
+        Self {
+            artifact_id,
+            name: name.into(),
+            parts: Vec::new(),
+            description: None,
+            created_at: None,
+            created_by: None,
+            version: None,
+            metadata: None,
+            extra: Members::default(),
+        }
+    }
+
+    /// Adds a part.
+    #[must_use]
+    pub fn with_part(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
+
+    /// Puts other parts in the place of its own: a store keeps large ones elsewhere.
+    #[must_use]
+    pub fn with_parts(mut self, parts: Vec<Part>) -> Self {
+        self.parts = parts;
+        self
+    }
+
+    /// Describes it.
+    #[must_use]
+    pub fn with_description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Says when it was made.
+    #[must_use]
+    pub fn with_created_at(mut self, created_at: Timestamp) -> Self {
+        self.created_at = Some(created_at);
+        self
+    }
+
+    /// Says who made it.
+    #[must_use]
+    pub fn with_created_by(mut self, created_by: impl Into<String>) -> Self {
+        self.created_by = Some(created_by.into());
+        self
+    }
+
+    /// Gives its version.
+    #[must_use]
+    pub fn with_version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Attaches metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
+
+    /// Its id.
+    pub fn artifact_id(&self) -> &ArtifactId {
+        &self.artifact_id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is made of; may be empty.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Its description.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// When it was made.
+    pub fn created_at(&self) -> Option<Timestamp> {
+        self.created_at
+    }
+
+    /// Who made it.
+    pub fn created_by(&self) -> Option<&str> {
+        self.created_by.as_deref()
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// What was attached.
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+
+    /// The members that we do not know.
+    pub fn extra(&self) -> &Members {
+        &self.extra
+    }
+}
+
+impl Serialize for Artifact {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("artifactId", &self.artifact_id)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("parts", &self.parts)?;
+        entry(&mut map, "description", self.description.as_ref())?;
+        entry(&mut map, "createdAt", self.created_at.as_ref())?;
+        entry(&mut map, "createdBy", self.created_by.as_ref())?;
+        entry(&mut map, "version", self.version.as_ref())?;
+        entry(&mut map, "metadata", self.metadata.as_ref())?;
+        self.extra.write(&mut map)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Artifact {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ArtifactVisitor;
+        impl<'de> Visitor<'de> for ArtifactVisitor {
+            type Value = Artifact;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an artifact: an object with an `artifactId`, a `name` and `parts`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Artifact, A::Error> {
+                let mut artifact_id = Slot::new("artifactId");
+                let mut name = Slot::new("name");
+                let mut parts = Slot::new("parts");
+                let mut description = Slot::new("description");
+                let mut created_at = Slot::new("createdAt");
+                let mut created_by = Slot::new("createdBy");
+                let mut version = Slot::new("version");
+                let mut metadata = Slot::new("metadata");
+                let mut extra = Members::default();
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                    match &*key {
+                        "artifactId" => artifact_id.fill(&mut map)?,
+                        "name" => name.fill(&mut map)?,
+                        "parts" => parts.fill(&mut map)?,
+                        "description" => description.fill(&mut map)?,
+                        "createdAt" => created_at.fill(&mut map)?,
+                        "createdBy" => created_by.fill(&mut map)?,
+                        "version" => version.fill(&mut map)?,
+                        "metadata" => metadata.fill(&mut map)?,
+                        other => extra.take_from(other, &mut map)?,
+                    }
+                }
+                Ok(Artifact {
+                    artifact_id: artifact_id.required()?,
+                    name: name.required()?,
+                    parts: parts.required()?,
+                    description: description.optional(),
+                    created_at: created_at.optional(),
+                    created_by: created_by.optional(),
+                    version: version.optional(),
+                    metadata: metadata.optional(),
+                    extra,
+                })
+            }
+        }
+        deserializer.deserialize_map(ArtifactVisitor)
+    }
+}

@@ -1,0 +1,207 @@
+//! Messages, parts and artifacts: what goes in comes out.
+
+use super::*;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn json_leaf() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ]
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    json_leaf().prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(".{0,6}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+/// Members whose names no type of ours knows.
+fn unknown_members() -> impl Strategy<Value = serde_json::Map<String, Value>> {
+    prop::collection::btree_map("x-.{0,8}", any_json(), 0..4)
+        .prop_map(|map| map.into_iter().collect())
+}
+
+fn any_part() -> impl Strategy<Value = Value> {
+    let kind = prop::sample::select(vec![
+        "TextPart",
+        "DataPart",
+        "FilePart",
+        "ImagePart",
+        "AudioPart",
+    ]);
+    (
+        kind,
+        any_json(),
+        prop::option::of(any::<u64>()),
+        unknown_members(),
+    )
+        .prop_map(|(kind, content, size, mut members)| {
+            members.insert("type".into(), kind.into());
+            if !content.is_null() {
+                members.insert("content".into(), content);
+            }
+            members.extend(size.map(|size| ("size".to_owned(), size.into())));
+            Value::Object(members)
+        })
+}
+
+fn round_trip<T: serde::de::DeserializeOwned + serde::Serialize>(value: &Value) -> Value {
+    let typed: T = serde_json::from_str(&value.to_string()).unwrap();
+    let text = serde_json::to_string(&typed).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn a_part_survives(part in any_part()) {
+        prop_assert_eq!(round_trip::<Part>(&part), part);
+    }
+
+    #[test]
+    fn a_message_survives(
+        parts in prop::collection::vec(any_part(), 1..4),
+        metadata in prop::option::of(unknown_members()),
+        mut members in unknown_members(),
+    ) {
+        members.insert("role".into(), "user".into());
+        members.insert("parts".into(), parts.into());
+        members.extend(metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata))));
+        let message = Value::Object(members);
+        prop_assert_eq!(round_trip::<Message>(&message), message);
+    }
+
+    #[test]
+    fn an_artifact_survives(
+        parts in prop::collection::vec(any_part(), 0..3),
+        name in ".{0,20}",
+        mut members in unknown_members(),
+    ) {
+        members.insert("artifactId".into(), "a-1".into());
+        members.insert("name".into(), name.into());
+        members.insert("parts".into(), parts.into());
+        let artifact = Value::Object(members);
+        prop_assert_eq!(round_trip::<Artifact>(&artifact), artifact);
+    }
+
+    #[test]
+    fn words_survive(text in ".{0,40}") {
+        let part = Part::text(&text);
+        prop_assert_eq!(part.as_text(), Some(text.as_str().into()));
+        prop_assert_eq!(Message::user_text(&text).text(), text);
+    }
+}
+
+#[test]
+fn numbers_and_order_survive_letter_for_letter() {
+    let sent = concat!(
+        r#"{"type":"DataPart","content":{"z":1.00,"a":1e400,"m":12345678901234567890123},"#,
+        r#""zeta":-0,"alpha":0.10}"#
+    );
+    let part: Part = serde_json::from_str(sent).unwrap();
+    assert_eq!(serde_json::to_string(&part).unwrap(), sent);
+}
+
+#[test]
+fn explicit_nulls_are_absent_and_never_sent() {
+    let message: Message = serde_json::from_value(json!({
+        "role": "agent", "timestamp": null, "agentId": null, "messageId": null, "metadata": null,
+        "parts": [{"type": "TextPart", "content": null, "mimeType": null, "filename": null,
+                   "size": null, "encoding": null}],
+    }))
+    .unwrap();
+    assert_eq!(
+        serde_json::to_string(&message).unwrap(),
+        r#"{"role":"agent","parts":[{"type":"TextPart"}]}"#
+    );
+}
+
+#[test]
+fn what_is_no_message() {
+    for (bad, hint) in [
+        (r#"{"role":"user","parts":[]}"#, "at least one part"),
+        (r#"{"role":"user"}"#, "missing field `parts`"),
+        (r#"{"role":"user","parts":null}"#, "missing field `parts`"),
+        (r#"{"parts":[{"type":"TextPart"}]}"#, "missing field `role`"),
+        (
+            r#"{"role":"robot","parts":[{"type":"TextPart"}]}"#,
+            "unknown variant",
+        ),
+        (
+            r#"{"role":"user","parts":[{"content":"x"}]}"#,
+            "missing field `type`",
+        ),
+        (
+            r#"{"role":"user","parts":[{"type":"text"}]}"#,
+            "unknown variant",
+        ),
+        (
+            r#"{"role":"user","role":"user","parts":[{"type":"TextPart"}]}"#,
+            "duplicate field `role`",
+        ),
+        (
+            r#"{"role":"user","parts":[{"type":"TextPart","size":null,"size":1}]}"#,
+            "duplicate field `size`",
+        ),
+        (
+            r#"{"role":"user","parts":[{"type":"TextPart","size":-1}]}"#,
+            "invalid value",
+        ),
+        (
+            r#"{"role":"user","parts":[{"type":"TextPart"}],"timestamp":"2024-01-15T10:30:00"}"#,
+            "offset",
+        ),
+        (
+            r#"{"role":"user","parts":[{"type":"TextPart"}],"metadata":[]}"#,
+            "must be an object",
+        ),
+        (r#"["user",[]]"#, "a message: an object"),
+    ] {
+        let error = serde_json::from_str::<Message>(bad)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(hint), "{bad} gave {error}");
+    }
+}
+
+#[test]
+fn extra_members_cannot_pass_for_known_ones() {
+    let part = Part::text("hi")
+        .with_extra("type", Json::of("FilePart").unwrap())
+        .with_extra("width", Json::of(&1).unwrap())
+        .with_extra("width", Json::of(&2).unwrap());
+    assert_eq!(
+        serde_json::to_string(&part).unwrap(),
+        r#"{"type":"TextPart","content":"hi","width":2}"#
+    );
+}
+
+#[test]
+fn only_text_parts_speak() {
+    let parts = vec![
+        Part::text("one"),
+        Part::file("aGk="),
+        Part::new(PartKind::Text),
+        Part::data(Json::of("not words").unwrap()),
+        Part::text("two \"quoted\""),
+    ];
+    assert_eq!(
+        Message::new(Role::Agent, parts).unwrap().text(),
+        "one\ntwo \"quoted\""
+    );
+    assert_eq!(Message::new(Role::Agent, Vec::new()), Err(NoParts));
+}
+
+#[test]
+fn debug_output_shows_no_content() {
+    let message = Message::user_text("my secret");
+    assert!(!format!("{message:?}").contains("secret"));
+}
