@@ -63,7 +63,7 @@ step_fuzz() {
     skip "no nightly toolchain; 'rustup toolchain install nightly' brings it"
   cargo fuzz --version >/dev/null 2>&1 || skip "cargo-fuzz could not be installed, see above"
 
-  local names target corpus
+  local names target corpus crashed=()
   names=$(cargo +nightly fuzz list)
   [[ -n $names ]] || { echo "fuzz/Cargo.toml lists no target"; return 1; }
   cargo +nightly fuzz build
@@ -74,8 +74,10 @@ step_fuzz() {
     mkdir -p "${corpus[0]}"
     [[ ! -d fuzz/seeds/$target ]] || corpus+=("fuzz/seeds/$target")
     cargo +nightly fuzz run "$target" "${corpus[@]}" -- \
-      -max_total_time="$FUZZ_SECONDS" -timeout=10 -verbosity=0 -print_final_stats=1
+      -max_total_time="$FUZZ_SECONDS" -timeout=10 -verbosity=0 -print_final_stats=1 ||
+      crashed+=("$target")
   done
+  [[ ${#crashed[@]} -eq 0 ]] || { echo "crashed: ${crashed[*]}"; return 1; }
 }
 
 # --- what each step needs on the machine -------------------------------------------------------
