@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+# How ./test.sh gets what it needs. Sourced, not run: every function says what it does, does
+# nothing when the thing is there, and fails when it cannot be had.
+
+# cargo_tool NAME VERSION: `cargo NAME`, of that version or a newer one.
+cargo_tool() {
+  local found
+  found=$(cargo "$1" --version 2>/dev/null | awk 'NR == 1 { print $2 }') || found=''
+  if [[ -n $found && $(printf '%s\n' "$2" "$found" | sort -V | head -n 1) == "$2" ]]; then
+    echo "have cargo-$1 $found"
+    return
+  fi
+  echo "installing cargo-$1 $2 from source, which takes minutes${found:+ (found only $found)}"
+  # A target folder of its own, so that the tool's build does not stay among ours.
+  env -u CARGO_TARGET_DIR cargo install --quiet --locked "cargo-$1" --version "$2"
+}
+
+# component NAME: a part of the Rust toolchain.
+component() {
+  if cargo "${1/rustfmt/fmt}" --version >/dev/null 2>&1; then
+    echo "have $1"
+    return
+  fi
+  echo "installing the $1 component"
+  rustup component add "$1"
+}
+
+# Rust links with cc; a few dependencies and the fuzzer compile C and C++.
+compiler() {
+  if command -v cc >/dev/null && command -v c++ >/dev/null; then
+    echo "have a C and C++ compiler"
+    return
+  fi
+  debian build-essential
+}
+
+# debian PACKAGE...: installs from Debian's packages, as root or through sudo.
+debian() {
+  local as_root=()
+  echo "installing Debian packages: $*"
+  if ! command -v apt-get >/dev/null; then
+    echo "this machine has no apt-get: install the equivalent of '$*', then run again"
+    return 1
+  fi
+  if [[ $(id -u) -ne 0 ]]; then
+    if ! command -v sudo >/dev/null; then
+      echo "not root and no sudo: run 'apt-get install $*' as root once, then run again"
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -q
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -q -y --no-install-recommends "$@"
+}

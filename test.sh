@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# Every check of this repository, with one command, on a fresh machine too.
+#
+# To add a step, write a function step_NAME and a line in STEPS; what it needs beyond Rust and a
+# C compiler goes into need_NAME. A step fails by failing and is skipped by calling `skip WHY`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+# shellcheck source=scripts/install.sh
+source scripts/install.sh
+
+NEXTEST_VERSION=0.9.143
+DENY_VERSION=0.20.2
+CARGO_FUZZ_VERSION=0.13.2
+FUZZ_SECONDS=${FUZZ_SECONDS:-20}
+
+# Name and what it checks, in the order they run.
+STEPS=(
+  "fmt|formatting"
+  "clippy|lints, warnings refused"
+  "doc|documentation builds, warnings refused"
+  "test|unit, end-to-end and tidy tests"
+  "doctest|examples in the documentation"
+  "deny|licences, bans and sources of dependencies"
+  "fuzz|fuzz targets, for a bounded time"
+)
+
+usage() {
+  cat <<'USAGE'
+Usage: ./test.sh [--only STEP[,STEP]] [--fuzz SECONDS]
+
+Installs what the tests need, runs every step, then says what passed. Exits 0 only if no step
+failed. A first run builds a few tools and takes longer.
+
+  --only STEP[,STEP]  run only these steps
+  --fuzz SECONDS      time for each fuzz target (default 20, or $FUZZ_SECONDS)
+  --help              this text
+
+Steps:
+USAGE
+  local step
+  for step in "${STEPS[@]}"; do printf '  %-8s  %s\n' "${step%%|*}" "${step#*|}"; done
+}
+
+# --- what each step does -----------------------------------------------------------------------
+
+step_fmt() { cargo fmt --all --check; }
+
+step_clippy() { cargo clippy --locked --workspace --all-targets -- -D warnings; }
+
+step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
+
+step_test() { cargo nextest run --locked --workspace; }
+
+step_doctest() { cargo test --locked --workspace --doc; }
+
+# Advisories are left out: they have to be fetched, and a test must not depend on today's news.
+# deny.toml says who may use a crate before anyone does, so an unused permission is no warning.
+step_deny() { cargo deny --locked check --allow unused-wrapper licenses bans sources; }
+
+step_fuzz() {
+  [[ -f fuzz/Cargo.toml ]] || skip "there is no fuzz/Cargo.toml"
+  cargo +nightly --version >/dev/null 2>&1 ||
+    skip "no nightly toolchain; 'rustup toolchain install nightly' brings it"
+  cargo fuzz --version >/dev/null 2>&1 || skip "cargo-fuzz could not be installed, see above"
+
+  local names target corpus crashed=()
+  names=$(cargo +nightly fuzz list)
+  [[ -n $names ]] || { echo "fuzz/Cargo.toml lists no target"; return 1; }
+  cargo +nightly fuzz build
+  for target in $names; do
+    echo "--- $target for $FUZZ_SECONDS s"
+    # The first folder grows, the second holds the seeds that are kept in the repository.
+    corpus=("fuzz/corpus/$target")
+    mkdir -p "${corpus[0]}"
+    [[ ! -d fuzz/seeds/$target ]] || corpus+=("fuzz/seeds/$target")
+    cargo +nightly fuzz run "$target" "${corpus[@]}" -- \
+      -max_total_time="$FUZZ_SECONDS" -timeout=10 -verbosity=0 -print_final_stats=1 ||
+      crashed+=("$target")
+  done
+  [[ ${#crashed[@]} -eq 0 ]] || { echo "crashed: ${crashed[*]}"; return 1; }
+}
+
+# --- what each step needs on the machine -------------------------------------------------------
+
+need_fmt() { component rustfmt; }
+need_clippy() { component clippy; }
+need_test() { cargo_tool nextest "$NEXTEST_VERSION"; }
+need_deny() { cargo_tool deny "$DENY_VERSION"; }
+
+# Fuzzing needs a nightly compiler, which is too much to install unasked; so its tool is optional
+# as well, and the step says loudly that it did not run.
+need_fuzz() {
+  [[ -f fuzz/Cargo.toml ]] && cargo +nightly --version >/dev/null 2>&1 || return 0
+  cargo_tool fuzz "$CARGO_FUZZ_VERSION" || echo "cargo-fuzz cannot be had: going on without it"
+}
+
+# --- running and telling -----------------------------------------------------------------------
+
+skip() {
+  echo "SKIPPED: $1"
+  echo "$1" >"$SCRATCH/skipped"
+  exit 77
+}
+
+heading() { printf '\n%s=== %s%s\n' "$BOLD" "$1" "$PLAIN"; }
+
+bad_usage() {
+  echo "test.sh: $1; try --help" >&2
+  exit 2
+}
+
+# run_apart FUNCTION: in a shell of its own, where the first failing command ends it. The shell
+# ignores `set -e` wherever a status is looked at, so the status is kept in RC instead.
+run_apart() {
+  set +e
+  (
+    set -e
+    "$1"
+  )
+  RC=$?
+  set -e
+}
+
+install_needs() {
+  local name
+  command -v cargo >/dev/null || {
+    echo "cargo is missing: install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer"
+    return 1
+  }
+  compiler
+  for name in "${SELECTED[@]}"; do
+    if declare -F "need_$name" >/dev/null; then "need_$name"; fi
+  done
+}
+
+ROWS=() FAILED=() SKIPPED=()
+
+run_step() {
+  local name=$1 title=$2 began=$SECONDS result
+  heading "$name: $title"
+  rm -f "$SCRATCH/skipped"
+  run_apart "step_$name"
+  if [[ $RC -eq 77 && -f $SCRATCH/skipped ]]; then
+    result="skipped: $(<"$SCRATCH/skipped")"
+    SKIPPED+=("$name")
+  elif [[ $RC -eq 0 ]]; then
+    result=passed
+  else
+    result="${RED}FAILED${PLAIN} (exit $RC)"
+    FAILED+=("$name")
+  fi
+  ROWS+=("$(printf '%-9s %6d s  %s' "$name" $((SECONDS - began)) "$result")")
+}
+
+summary() {
+  local took="$((SECONDS / 60)) min $((SECONDS % 60)) s"
+  heading "summary"
+  printf '%-9s %8s  %s\n' step time result
+  printf '%s\n' "${ROWS[@]}"
+  echo
+  if [[ ${#FAILED[@]} -gt 0 ]]; then
+    echo "test.sh: FAILED: ${FAILED[*]}"
+    return 1
+  fi
+  echo "test.sh: all steps passed in $took${SKIPPED[*]:+; skipped: ${SKIPPED[*]}}"
+}
+
+# select_steps [NAME,NAME]: fills SELECTED, with all of them if none is named.
+select_steps() {
+  local name
+  SELECTED=()
+  for name in "${STEPS[@]%%|*}"; do
+    if [[ -z $1 || ",$1," == *",$name,"* ]]; then SELECTED+=("$name"); fi
+  done
+  for name in ${1//,/ }; do
+    [[ " ${SELECTED[*]} " == *" $name "* ]] || bad_usage "there is no step '$name'"
+  done
+}
+
+main() {
+  local only='' step
+  while [[ $# -gt 0 ]]; do
+    case $1 in
+      --help | -h) usage && exit 0 ;;
+      --only | --fuzz)
+        [[ -n ${2:-} ]] || bad_usage "$1 needs a value"
+        if [[ $1 == --only ]]; then only=$2; else FUZZ_SECONDS=$2; fi
+        shift 2
+        ;;
+      *) bad_usage "unknown option '$1'" ;;
+    esac
+  done
+  [[ $FUZZ_SECONDS =~ ^[1-9][0-9]*$ ]] || bad_usage "'$FUZZ_SECONDS' is not a number of seconds"
+  select_steps "$only"
+
+  BOLD='' RED='' PLAIN=''
+  if [[ -t 1 && -z ${NO_COLOR:-} && ${CI:-} != true ]]; then
+    BOLD=$'\e[1m' RED=$'\e[31m' PLAIN=$'\e[0m'
+  else
+    export CARGO_TERM_COLOR=never
+  fi
+  SCRATCH=$(mktemp -d)
+  trap 'rm -rf "$SCRATCH"' EXIT
+  # Where `cargo install` puts its programs, in case a login shell has not said so.
+  export PATH="${CARGO_INSTALL_ROOT:-${CARGO_HOME:-$HOME/.cargo}}/bin:$PATH"
+
+  heading "install: what the tests need"
+  run_apart install_needs
+  if [[ $RC -ne 0 ]]; then
+    echo "test.sh: FAILED: install"
+    exit 1
+  fi
+  for step in "${STEPS[@]}"; do
+    if [[ " ${SELECTED[*]} " == *" ${step%%|*} "* ]]; then run_step "${step%%|*}" "${step#*|}"; fi
+  done
+  summary
+}
+
+main "$@"

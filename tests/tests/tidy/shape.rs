@@ -1,0 +1,109 @@
+//! The rules about files: how long they are, what they are called, how they begin.
+
+use crate::source::Source;
+use crate::tree::Finding;
+
+/// Above this a file of the product needs a reason in [`LONG_FILES`].
+const LONG: usize = 400;
+/// Above this no reason helps.
+const TOO_LONG: usize = 800;
+
+/// Files of the product between the two limits, each with the reason why it is better in one
+/// piece. The list is checked both ways: a file that has become short must leave it.
+pub(crate) const LONG_FILES: &[(&str, &str)] = &[];
+
+/// Names that say nothing of what is inside, so everything ends up inside.
+const DRAWERS: &[&str] = &["utils", "helpers", "common", "misc", "manager"];
+
+pub(crate) fn is_short_enough(source: &Source, long_files: &[(&str, &str)]) -> Vec<Finding> {
+    let lines = source.lines.len();
+    let listed = long_files.iter().any(|(path, _)| *path == source.path);
+    let what = if lines > TOO_LONG {
+        format!("{lines} lines, over the limit of {TOO_LONG}")
+    } else if lines > LONG && !source.is_harness() && !listed {
+        format!("{lines} lines, over {LONG} and not in LONG_FILES")
+    } else if lines <= LONG && listed {
+        format!("{lines} lines, so it no longer belongs in LONG_FILES")
+    } else {
+        return Vec::new();
+    };
+    vec![Finding::new(&source.path, lines, what)]
+}
+
+pub(crate) fn has_a_telling_name(source: &Source) -> Vec<Finding> {
+    let path = source.path.as_str();
+    let file = path.rsplit('/').next();
+    let mut names = path.trim_end_matches(".rs").split('/');
+    let what = if file == Some("mod.rs") {
+        "mod.rs".to_owned()
+    } else if let Some(drawer) = names.find(|name| DRAWERS.contains(name)) {
+        format!("the name `{drawer}`")
+    } else {
+        return Vec::new();
+    };
+    vec![Finding::new(path, 1, what)]
+}
+
+pub(crate) fn says_what_it_is_for(source: &Source) -> Vec<Finding> {
+    match source.lines.first() {
+        Some(line) if line.comment.starts_with("//!") && line.comment.len() > 4 => Vec::new(),
+        _ => vec![Finding::new(&source.path, 1, "does not open with `//!`")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths() {
+        let check = |path: &str, lines: usize, listed: &[(&str, &str)], expect: usize| {
+            let source = Source::new(path, &"x\n".repeat(lines));
+            assert_eq!(
+                is_short_enough(&source, listed).len(),
+                expect,
+                "{path}, {lines} lines"
+            );
+        };
+        let listed = &[("hub/src/a.rs", "one table")];
+        check("hub/src/a.rs", 400, &[], 0);
+        check("hub/src/a.rs", 401, &[], 1);
+        check("hub/src/a.rs", 401, listed, 0);
+        check("hub/src/a.rs", 400, listed, 1);
+        check("hub/src/a.rs", 801, listed, 1);
+        check("tests/tests/it/a.rs", 800, &[], 0);
+        check("tests/tests/it/a.rs", 801, &[], 1);
+    }
+
+    #[test]
+    fn names() {
+        let check = |path: &str, expect: usize| {
+            assert_eq!(
+                has_a_telling_name(&Source::new(path, "")).len(),
+                expect,
+                "{path}"
+            );
+        };
+        check("hub/src/utils.rs", 1);
+        check("hub/src/common/clock.rs", 1);
+        check("hub/src/tasks/mod.rs", 1);
+        check("hub/src/clock.rs", 0);
+        check("hub/src/commons.rs", 0);
+    }
+
+    #[test]
+    fn openings() {
+        let check = |text: &str, expect: usize| {
+            assert_eq!(
+                says_what_it_is_for(&Source::new("hub/src/a.rs", text)).len(),
+                expect,
+                "{text}"
+            );
+        };
+        check("//! The clock.\n", 0);
+        check("//!\n//! The clock.\n", 1);
+        check("use std::fmt;\n//! The clock.\n", 1);
+        check("\n", 1);
+        check("", 1);
+    }
+}
