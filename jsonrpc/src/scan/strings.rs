@@ -63,14 +63,15 @@ impl Scanner<'_> {
             problem: Problem::LoneSurrogate,
             at: start,
         });
-        if self.peek() != b'\\' {
-            return lone;
+        for due in [b'\\', b'u'] {
+            if self.at >= self.bytes.len() {
+                return self.fault(Problem::UnexpectedEnd);
+            }
+            if self.peek() != due {
+                return lone;
+            }
+            self.at += 1;
         }
-        self.at += 1;
-        if self.peek() != b'u' {
-            return lone;
-        }
-        self.at += 1;
         match self.four_hex_digits()? {
             0xDC00..=0xDFFF => Ok(()),
             _ => lone,
