@@ -111,8 +111,10 @@ fn beyond_the_limit_the_rest_must_still_be_json() {
         code_and_id(b"[1,2,3,NaN]", &limited(2)),
         (-32700, Value::Null)
     );
-    let deep = format!("[1,2,{}]", "[".repeat(200));
-    assert_eq!(verdict(deep, &limited(2)), "too_deep");
+    for (levels, expected) in [(127, "batch_too_large"), (128, "too_deep")] {
+        let deep = format!("[1,2,{}{}]", "[".repeat(levels), "]".repeat(levels));
+        assert_eq!(verdict(deep, &limited(2)), expected, "{levels}");
+    }
 }
 
 #[test]

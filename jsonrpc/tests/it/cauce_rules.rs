@@ -93,6 +93,9 @@ fn the_version_is_exactly_2_0() {
             ],
         );
     }
+    // An escape is another spelling of the same string.
+    let spelt = r#"{"jsonrpc":"2\u002e\u0030","method":"a"}"#;
+    check(&HUB, &[(spelt, "notification")]);
     let wrong = br#"{"jsonrpc":"1.0","id":1,"method":"a"}"#;
     assert_eq!(code_and_id(wrong, &HUB), (-32600, Value::Null));
 }
