@@ -143,5 +143,5 @@ fn many_members() {
 #[test]
 fn a_kept_item_is_small() {
     // What an item of two bytes costs in memory bounds how far a peer can make us swell.
-    assert!(size_of::<Item>() <= 192, "{} bytes", size_of::<Item>());
+    assert!(size_of::<Item>() <= 96, "{} bytes", size_of::<Item>());
 }

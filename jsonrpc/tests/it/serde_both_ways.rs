@@ -192,6 +192,28 @@ fn messages_within_another_type() {
 }
 
 #[test]
+fn where_serde_looks_twice_a_message_is_refused_and_not_misread() {
+    #[derive(Debug, Deserialize)]
+    #[serde(untagged)]
+    enum Untagged {
+        #[expect(dead_code, reason = "only whether it is read counts")]
+        Message(Message<'static>),
+    }
+    #[derive(Debug, Deserialize)]
+    struct Flat {
+        #[serde(flatten)]
+        #[expect(dead_code, reason = "only whether it is read counts")]
+        message: Message<'static>,
+    }
+    let text = envelope(r#""id":1,"method":"a""#);
+    assert!(serde_json::from_str::<Untagged>(&text).is_err());
+    assert!(serde_json::from_str::<Flat>(&text).is_err());
+    // The way round it is to take the value raw, and to decide afterwards.
+    let raw: RawJson = serde_json::from_str(&text).unwrap();
+    assert!(raw.decode::<Message>().is_ok());
+}
+
+#[test]
 fn the_version_alone() {
     assert_eq!(serde_json::to_value(Version).unwrap(), json!("2.0"));
     for text in ["\"2.0\"", r#""2\u002e0""#] {
