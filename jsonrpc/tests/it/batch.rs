@@ -129,6 +129,23 @@ fn one_broken_item_spoils_the_whole_only_if_it_is_not_json() {
 }
 
 #[test]
+fn each_item_has_its_own_place() {
+    let text = "[1,\n  2, \"é\", {},\n3,{\n\"id\":1,\"id\":\n1},4]";
+    let Parsed::Batch(items) = parse(text.as_bytes(), &Policy::SERVER) else {
+        panic!("{text}")
+    };
+    let places: Vec<_> = items
+        .iter()
+        .map(|item| item.as_ref().unwrap_err().position())
+        .map(|place| (place.line, place.column))
+        .collect();
+    assert_eq!(
+        places,
+        [(1, 2), (2, 3), (2, 6), (2, 11), (3, 1), (4, 8), (5, 4)]
+    );
+}
+
+#[test]
 fn an_array_in_a_batch_is_no_batch() {
     check(
         &Policy::STANDARD,
