@@ -21,7 +21,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// How to answer: in words, or as one line of JSON for programs
+    /// The form of the answer
     #[arg(
         long,
         global = true,

@@ -30,41 +30,41 @@ impl Excerpt {
         let (before, mut cut_left) = line_end(before);
         let (after, mut cut_right) = line_start(after);
 
-        let mut before = cells(before);
-        let mut indent: usize = before.iter().map(|cell| cell.width).sum();
-        let mut skipped = 0;
-        for cell in &before {
-            if indent <= BEFORE {
-                break;
-            }
-            indent -= cell.width;
-            skipped += 1;
-            cut_left = true;
-        }
-        before.drain(..skipped);
+        let before = cells(before);
+        let mut indent: usize = before.iter().map(|cell| cell.width()).sum();
+        let overhang = before.iter().take_while(|cell| {
+            let over = indent > BEFORE;
+            indent -= if over { cell.width() } else { 0 };
+            over
+        });
+        let overhang = overhang.count();
+        cut_left |= overhang > 0;
 
-        let mut width = indent;
         let mut after = cells(after);
-        if let Some(marked) = after.first_mut().filter(|cell| cell.text == TAB) {
+        if let Some(tab @ Cell::Tab) = after.first_mut() {
             // A tab may be just what is wrong, so it is shown where it is pointed at.
-            *marked = Cell::of('\t');
+            *tab = Cell::Char('\t');
         }
-        let fitting = after
-            .iter()
-            .take_while(|cell| {
-                width += cell.width;
-                width <= WIDTH
-            })
-            .count();
+        let mut width = indent;
+        let fitting = after.iter().take_while(|cell| {
+            width += cell.width();
+            width <= WIDTH
+        });
+        let fitting = fitting.count();
         cut_right |= fitting < after.len();
-        after.truncate(fitting);
 
-        let mut text = String::new();
+        let mut text = String::with_capacity(REACH);
         if cut_left {
             text.push(CUT);
             indent += 1;
         }
-        text.extend(before.into_iter().chain(after).map(|cell| cell.text));
+        for cell in before
+            .iter()
+            .skip(overhang)
+            .chain(after.iter().take(fitting))
+        {
+            cell.push(&mut text);
+        }
         if cut_right {
             text.push(CUT);
         }
@@ -87,38 +87,42 @@ impl Excerpt {
 
 /// What stands where something was left out.
 const CUT: char = '…';
-/// How a tab is shown: as wide as anything else, or the mark would stand elsewhere.
-const TAB: &str = " ";
 
-/// What is shown for one character or one stray byte.
-struct Cell {
-    text: String,
-    width: usize,
+/// One character, or one byte that belongs to none.
+#[derive(Clone, Copy)]
+enum Cell {
+    Char(char),
+    /// Shown as one space: as wide as it likes, the mark would stand elsewhere.
+    Tab,
+    Byte(u8),
 }
 
 impl Cell {
-    fn of(c: char) -> Self {
-        let mut text = String::new();
-        let width = printable::push(&mut text, c);
-        Self { text, width }
+    fn width(self) -> usize {
+        match self {
+            Self::Char(c) => printable::width(c),
+            Self::Tab => 1,
+            Self::Byte(_) => printable::BYTE_WIDTH,
+        }
+    }
+
+    fn push(self, out: &mut String) {
+        match self {
+            Self::Char(c) => printable::push(out, c),
+            Self::Tab => out.push(' '),
+            Self::Byte(byte) => printable::push_byte(out, byte),
+        }
     }
 }
 
 fn cells(bytes: &[u8]) -> Vec<Cell> {
-    let mut cells = Vec::new();
+    let mut cells = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         cells.extend(chunk.valid().chars().map(|c| match c {
-            '\t' => Cell {
-                text: TAB.to_owned(),
-                width: 1,
-            },
-            c => Cell::of(c),
+            '\t' => Cell::Tab,
+            c => Cell::Char(c),
         }));
-        cells.extend(chunk.invalid().iter().map(|&byte| {
-            let mut text = String::new();
-            let width = printable::push_byte(&mut text, byte);
-            Cell { text, width }
-        }));
+        cells.extend(chunk.invalid().iter().copied().map(Cell::Byte));
     }
     cells
 }

@@ -3,6 +3,7 @@
 //! Each code is given here once. No file but this one turns an error into words on standard error.
 
 use crate::input::InputError;
+use crate::printable;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -43,16 +44,17 @@ impl Failure {
     ///
     /// What cannot be told because nobody listens any more is left untold.
     pub(crate) fn tell(&self) -> Exit {
-        if let Self::CommandLine(error) = self {
+        let told = match self {
             // Help and version are what was asked for; clap sends them to standard output.
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Misuse
-            } else {
-                Exit::Done
-            };
-        }
-        let _ = writeln!(io::stderr(), "error: {self}");
+            Self::CommandLine(error) if !error.use_stderr() => {
+                let _ = error.print();
+                return Exit::Done;
+            }
+            // It quotes arguments, and those may be names of files that somebody else chose.
+            Self::CommandLine(error) => printable::lines(&error.to_string()),
+            _ => format!("error: {self}\n"),
+        };
+        let _ = io::stderr().write_all(told.as_bytes());
         // An answer that was lost on its way must not look like a "no".
         Exit::Misuse
     }

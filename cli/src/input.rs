@@ -60,6 +60,7 @@ impl Input {
     fn name(&self) -> String {
         match self {
             Self::Standard => "standard input".to_owned(),
+            Self::File(path) if path.as_os_str().is_empty() => "\"\"".to_owned(),
             Self::File(path) => printable::text(&path.to_string_lossy()),
         }
     }

@@ -27,25 +27,31 @@ pub(crate) fn is_tame(c: char) -> bool {
     }
 }
 
-/// Appends a character, or its escape, and gives the columns that it takes.
-pub(crate) fn push(out: &mut String, c: char) -> usize {
+/// The columns that a character takes, or its escape.
+pub(crate) fn width(c: char) -> usize {
     if is_tame(c) {
-        out.push(c);
         c.width().unwrap_or(0)
     } else {
-        let escape = c.escape_default();
-        let width = escape.len();
-        out.extend(escape);
-        width
+        c.escape_default().len()
     }
 }
 
-/// Appends a byte that is no character, and gives the columns that it takes.
-pub(crate) fn push_byte(out: &mut String, byte: u8) -> usize {
-    let before = out.len();
+/// Appends a character, or its escape.
+pub(crate) fn push(out: &mut String, c: char) {
+    if is_tame(c) {
+        out.push(c);
+    } else {
+        out.extend(c.escape_default());
+    }
+}
+
+/// The columns that a byte takes that is no character.
+pub(crate) const BYTE_WIDTH: usize = r"\xff".len();
+
+/// Appends a byte that is no character.
+pub(crate) fn push_byte(out: &mut String, byte: u8) {
     // Writing to a string does not fail.
     let _ = write!(out, "\\x{byte:02x}");
-    out.len() - before
 }
 
 /// All of a text.
@@ -55,6 +61,17 @@ pub(crate) fn text(text: &str) -> String {
         push(&mut out, c);
     }
     out
+}
+
+/// All of a text that has lines of its own.
+pub(crate) fn lines(lines: &str) -> String {
+    lines
+        .split_inclusive('\n')
+        .flat_map(|line| match line.strip_suffix('\n') {
+            Some(line) => [text(line), "\n".to_owned()],
+            None => [text(line), String::new()],
+        })
+        .collect()
 }
 
 /// A string in quotation marks, cut where it is very long.

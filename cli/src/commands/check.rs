@@ -13,10 +13,12 @@ use std::ffi::OsString;
 
 /// Say whether a file holds a valid JSON-RPC 2.0 message, and if not, why and where
 ///
-/// The file holds one request, notification or response, or one batch of them. Only the envelope
-/// is judged, not what a method makes of its params.
+/// The file holds one request, notification or response, or one batch of them.
+/// Only the envelope is judged, not what a method makes of its params.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Exit codes:
   0  the message is valid, and so is every message of a batch
   1  it is not valid
@@ -25,7 +27,8 @@ Exit codes:
 Examples:
   interzone check examples/messages/request.json
   echo '{\"jsonrpc\":\"2.0\",\"method\":\"tasks.get\",\"id\":1}' | interzone check -
-  interzone check --output json examples/messages/batch.json")]
+  interzone check --output json examples/messages/batch.json"
+)]
 pub(crate) struct Check {
     /// The file to read, or - for standard input; up to 64 MiB
     #[arg(value_name = "FILE")]

@@ -5,7 +5,7 @@
 use super::report::{Finding, Outcome, Report, Trouble, answer};
 use crate::excerpt::Excerpt;
 use crate::printable::quoted;
-use interzone_jsonrpc::RequestId;
+use interzone_jsonrpc::{Problem, RequestId};
 use std::io::{self, Write};
 
 /// Writes a report on the message that stands in `bytes`.
@@ -63,13 +63,20 @@ fn write_problem(
     margin: &str,
 ) -> io::Result<()> {
     let Trouble {
+        name,
         details,
         position,
         code,
         ..
     } = problem;
     writeln!(out, "not valid: {details} ({position})")?;
-    writeln!(out, "{margin}a server answers {}", answer(*code))?;
+    // JSON-RPC 2.0 itself lets a request have a null id, so some servers do.
+    let server = if *name == Problem::IdNull.name() {
+        "a strict server"
+    } else {
+        "a server"
+    };
+    writeln!(out, "{margin}{server} answers {}", answer(*code))?;
     match Excerpt::around(bytes, *position) {
         Some(excerpt) => excerpt.write(out, margin),
         None => Ok(()),
