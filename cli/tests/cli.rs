@@ -375,8 +375,8 @@ fn documents_show_what_the_binary_says() {
     for document in ["README.md", "docs/check.md"] {
         let text = fs::read_to_string(root().join(document)).unwrap();
         for block in text.split("```").skip(1).step_by(2) {
-            for session in block.split(PROMPT).skip(1) {
-                let (command, expected) = session.split_once('\n').unwrap();
+            for shown_run in block.split(PROMPT).skip(1) {
+                let (command, expected) = shown_run.split_once('\n').unwrap();
                 let run = run(&command.split_whitespace().collect::<Vec<_>>());
                 assert_eq!(run.stdout.trim(), expected.trim(), "{document}: {command}");
                 shown += 1;

@@ -68,8 +68,8 @@ fn wherever_the_line_is_cut_characters_stay_whole() {
         "\u{202e}",
         "\u{301}",
     ] {
-        let line = c.repeat(3 * REACH);
-        for (offset, _) in line.char_indices() {
+        let line = c.repeat(2 * REACH);
+        for (offset, _) in line.char_indices().step_by(7) {
             let excerpt = around(line.as_bytes(), offset).unwrap();
             assert!(!excerpt.text.contains("\\x"), "{c:?} at {offset}");
             assert!(excerpt.text.width() <= WIDTH + 2, "{c:?} at {offset}");
