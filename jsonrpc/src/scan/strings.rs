@@ -49,8 +49,13 @@ fn escape(bytes: &[u8], at: usize) -> Step<usize> {
         b'u' => match four_hex_digits(bytes, at + 2)? {
             0xD800..=0xDBFF => {
                 // The second half must follow at once.
-                if byte(bytes, at + 6) != b'\\' || byte(bytes, at + 7) != b'u' {
-                    return fault(Problem::LoneSurrogate, at);
+                for (due, place) in [(b'\\', at + 6), (b'u', at + 7)] {
+                    if place >= bytes.len() {
+                        return fault(Problem::UnexpectedEnd, place);
+                    }
+                    if byte(bytes, place) != due {
+                        return fault(Problem::LoneSurrogate, at);
+                    }
                 }
                 match four_hex_digits(bytes, at + 8)? {
                     0xDC00..=0xDFFF => Ok(at + 12),
