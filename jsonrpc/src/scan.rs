@@ -282,7 +282,7 @@ fn number(bytes: &[u8], mut at: usize) -> Step<usize> {
             }
         }
         b'1'..=b'9' => at = digits(bytes, at),
-        _ => return fault(Problem::BadNumber, at),
+        _ => return digit_due(bytes, at),
     }
     if byte(bytes, at) == b'.' {
         at = some_digits(bytes, at + 1)?;
@@ -307,9 +307,19 @@ fn digits(bytes: &[u8], mut at: usize) -> usize {
 
 fn some_digits(bytes: &[u8], at: usize) -> Step<usize> {
     if !byte(bytes, at).is_ascii_digit() {
-        return fault(Problem::BadNumber, at);
+        return digit_due(bytes, at);
     }
     Ok(digits(bytes, at))
+}
+
+/// A digit is due at `at`: either nothing stands there, or something else does.
+#[cold]
+fn digit_due<T>(bytes: &[u8], at: usize) -> Step<T> {
+    if at >= bytes.len() {
+        fault(Problem::UnexpectedEnd, at)
+    } else {
+        fault(Problem::BadNumber, at)
+    }
 }
 
 /// Steps over the object or array that begins at `at`, whatever it holds, if it takes no more than

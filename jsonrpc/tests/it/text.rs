@@ -192,7 +192,8 @@ fn something_after_the_message() {
 
 #[test]
 fn every_unfinished_message_ends_unexpectedly() {
-    let whole = r#"[{"jsonrpc":"2.0","method":"a\u00e9\ud83e\udd80","params":{"x":[1,true]}}]"#;
+    let whole =
+        r#"[{"jsonrpc":"2.0","method":"a\u00e9\ud83e\udd80","params":{"x":[-1.5e+3,true]}}]"#;
     for end in 1..whole.len() {
         check(&whole.as_bytes()[..end], "unexpected_end");
     }
