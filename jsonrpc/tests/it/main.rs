@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod acp_rules;
 #[cfg(test)]
+mod answering;
+#[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod cauce_rules;
