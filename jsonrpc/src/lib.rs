@@ -74,6 +74,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod call;
 mod codes;
 mod envelope;
 mod error;
@@ -81,6 +82,7 @@ mod id;
 mod kind;
 mod message;
 mod method;
+mod notification;
 mod parse;
 mod policy;
 mod position;
@@ -101,6 +103,7 @@ pub use id::RequestId;
 pub use kind::Kind;
 pub use message::Message;
 pub use method::{InvalidMethod, MethodName};
+pub use notification::Notification;
 pub use parse::{Item, Parsed, parse};
 pub use policy::{
     Batches, ExtraMembers, MissingErrorId, MissingId, NullId, ParamsShape, Policy, ReservedNames,
@@ -110,6 +113,6 @@ pub use position::Position;
 pub use problem::Problem;
 pub use raw::RawJson;
 pub use reject::Rejection;
-pub use request::{Notification, Request};
+pub use request::Request;
 pub use response::Response;
 pub use version::Version;
