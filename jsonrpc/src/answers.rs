@@ -48,6 +48,15 @@ const MOST_AHEAD: usize = 64 * 1024;
 
 impl Answers {
     /// Answers to what was parsed: an array for a batch, else a single response.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Answers, Policy, RawJson, Response};
+    ///
+    /// let batch = parse(br#"[{"jsonrpc":"2.0","method":"ping","id":1}]"#, &Policy::SERVER);
+    /// let mut answers = Answers::to(&batch);
+    /// answers.push(&Response::success(1, RawJson::NULL));
+    /// assert_eq!(answers.finish(), Some(br#"[{"jsonrpc":"2.0","id":1,"result":null}]"#.to_vec()));
+    /// ```
     pub fn to(parsed: &Parsed<'_>) -> Self {
         let due = match parsed {
             Parsed::One(item) => usize::from(is_due(item)),
@@ -61,6 +70,15 @@ impl Answers {
     }
 
     /// Adds a response, unless all that are due are there.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Answers, Policy, RawJson, Response};
+    ///
+    /// let mut answers = Answers::to(&parse(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#, &Policy::SERVER));
+    /// answers.push(&Response::success(1, RawJson::NULL));
+    /// answers.push(&Response::success(2, RawJson::NULL)); // nobody asked for it
+    /// assert_eq!(answers.finish(), Some(br#"{"jsonrpc":"2.0","id":1,"result":null}"#.to_vec()));
+    /// ```
     pub fn push(&mut self, response: &Response<'_>) {
         if self.separate() {
             response.write_to(&mut self.out);
@@ -68,6 +86,16 @@ impl Answers {
     }
 
     /// Adds a response if there is one, as [`Rejection::answer`](crate::Rejection::answer) says.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Answers, Parsed, Policy};
+    ///
+    /// let parsed = parse(b"no JSON", &Policy::SERVER);
+    /// let mut answers = Answers::to(&parsed);
+    /// let Parsed::One(Err(rejection)) = parsed else { unreachable!() };
+    /// answers.extend(rejection.answer().as_ref());
+    /// assert!(answers.finish().is_some());
+    /// ```
     pub fn extend(&mut self, response: Option<&Response<'_>>) {
         if let Some(response) = response {
             self.push(response);
@@ -81,6 +109,17 @@ impl Answers {
     /// The value has no JSON form that a peer could read, as [`RawJson::of`](crate::RawJson::of)
     /// says. The request is then answered with `Internal error`, so that the
     /// caller is not left waiting, and the error is handed back for the log.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Answers, Message, Parsed, Policy};
+    ///
+    /// let parsed = parse(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#, &Policy::SERVER);
+    /// let mut answers = Answers::to(&parsed);
+    /// let Parsed::One(Ok(Message::Request(request))) = parsed else { unreachable!() };
+    /// answers.result(&request, "pong")?;
+    /// assert_eq!(answers.finish(), Some(br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#.to_vec()));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn result<T: Serialize + ?Sized>(
         &mut self,
         request: &Request<'_>,
@@ -110,6 +149,13 @@ impl Answers {
     }
 
     /// The bytes to send, or nothing where nothing is due.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Answers, Policy};
+    ///
+    /// let notes = parse(br#"[{"jsonrpc":"2.0","method":"note"}]"#, &Policy::SERVER);
+    /// assert_eq!(Answers::to(&notes).finish(), None, "not even `[]`");
+    /// ```
     pub fn finish(mut self) -> Option<Vec<u8>> {
         if self.out.is_empty() {
             return None;
@@ -173,6 +219,14 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// A batch of one.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Batch, MethodName, Notification};
+    ///
+    /// let batch = Batch::new(Notification::new(MethodName::new("note")?));
+    /// assert_eq!(batch.messages().count(), 1);
+    /// # Ok::<(), interzone_jsonrpc::InvalidMethod>(())
+    /// ```
     pub fn new(first: impl Into<Message<'a>>) -> Self {
         Self {
             first: first.into(),
@@ -181,6 +235,18 @@ impl<'a> Batch<'a> {
     }
 
     /// Adds a message.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Batch, MethodName, Request};
+    ///
+    /// let calls = ["b", "c"].map(MethodName::new);
+    /// let mut batch = Batch::new(Request::new(0, MethodName::new("a")?));
+    /// for (id, method) in (1..).zip(calls) {
+    ///     batch = batch.with(Request::new(id, method?));
+    /// }
+    /// assert_eq!(batch.messages().count(), 3);
+    /// # Ok::<(), interzone_jsonrpc::InvalidMethod>(())
+    /// ```
     #[must_use]
     pub fn with(mut self, next: impl Into<Message<'a>>) -> Self {
         self.rest.push(next.into());
@@ -188,11 +254,29 @@ impl<'a> Batch<'a> {
     }
 
     /// The messages, in order.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Batch, Message, MethodName, Notification, Request};
+    ///
+    /// let batch = Batch::new(Request::new(1, MethodName::new("ping")?))
+    ///     .with(Notification::new(MethodName::new("note")?));
+    /// let answers = batch.messages().filter(|message| matches!(message, Message::Request(_))).count();
+    /// assert_eq!(answers, 1, "to wait for");
+    /// # Ok::<(), interzone_jsonrpc::InvalidMethod>(())
+    /// ```
     pub fn messages(&self) -> impl Iterator<Item = &Message<'a>> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
     /// The batch as JSON.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Batch, MethodName, Notification};
+    ///
+    /// let batch = Batch::new(Notification::new(MethodName::new("note")?));
+    /// assert_eq!(batch.to_vec(), br#"[{"jsonrpc":"2.0","method":"note"}]"#);
+    /// # Ok::<(), interzone_jsonrpc::InvalidMethod>(())
+    /// ```
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = vec![b'['];
         self.first.write_to(&mut out);

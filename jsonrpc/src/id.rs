@@ -51,6 +51,14 @@ impl RequestId<'_> {
     }
 
     /// A cheap copy that borrows from this id.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{RawJson, RequestId, Response};
+    ///
+    /// let id = RequestId::from("req-1".to_owned());
+    /// let response = Response::success(id.borrowed(), RawJson::NULL);
+    /// assert_eq!(response.id(), Some(&id));
+    /// ```
     pub fn borrowed(&self) -> RequestId<'_> {
         match self {
             Self::Number(number) => RequestId::Number(*number),
@@ -59,6 +67,13 @@ impl RequestId<'_> {
     }
 
     /// The text of a string id.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::RequestId;
+    ///
+    /// assert_eq!(RequestId::from("1").as_str(), Some("1"));
+    /// assert_eq!(RequestId::from(1).as_str(), None);
+    /// ```
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Number(_) => None,
@@ -67,6 +82,13 @@ impl RequestId<'_> {
     }
 
     /// The value of an integer id.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::RequestId;
+    ///
+    /// assert_eq!(RequestId::from(1).as_i64(), Some(1));
+    /// assert_eq!(RequestId::from("1").as_i64(), None);
+    /// ```
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),

@@ -29,6 +29,12 @@ pub enum Kind {
 
 impl Kind {
     /// The name that JSON gives to the kind, in lower case.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Kind;
+    ///
+    /// assert_eq!(Kind::Object.name(), "object");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             Self::Null => "null",

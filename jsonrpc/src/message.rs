@@ -24,6 +24,18 @@ pub enum Message<'a> {
 
 impl Message<'_> {
     /// The same message, free of the buffer it was read from.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
+    ///
+    /// fn keep(buffer: Vec<u8>) -> Option<Message<'static>> {
+    ///     match parse(&buffer, &Policy::STANDARD) {
+    ///         Parsed::One(item) => item.ok().map(Message::into_owned),
+    ///         Parsed::Batch(_) => None,
+    ///     }
+    /// }
+    /// assert!(keep(br#"{"jsonrpc":"2.0","method":"note"}"#.to_vec()).is_some());
+    /// ```
     pub fn into_owned(self) -> Message<'static> {
         match self {
             Self::Request(request) => Message::Request(request.into_owned()),
@@ -33,6 +45,17 @@ impl Message<'_> {
     }
 
     /// Appends the message as JSON.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Message, MethodName, Notification};
+    ///
+    /// let message = Message::from(Notification::new(MethodName::new("note")?));
+    /// let mut line = Vec::new();
+    /// message.write_to(&mut line);
+    /// line.push(b'\n');
+    /// assert_eq!(line, b"{\"jsonrpc\":\"2.0\",\"method\":\"note\"}\n");
+    /// # Ok::<(), interzone_jsonrpc::InvalidMethod>(())
+    /// ```
     pub fn write_to(&self, out: &mut Vec<u8>) {
         match self {
             Self::Request(request) => request.write_to(out),
@@ -61,4 +84,4 @@ impl<'a> From<Response<'a>> for Message<'a> {
 }
 
 serde_form::via_text!(Message, crate::parse::message);
-serde_form::display!(Message);
+serde_form::display!(Message, r#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#);

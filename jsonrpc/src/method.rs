@@ -24,6 +24,14 @@ impl<'a> MethodName<'a> {
     ///
     /// # Errors
     /// The name is empty or reserved.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::MethodName;
+    ///
+    /// const PING: &str = "cauce.ping";
+    /// assert!(MethodName::new(PING).is_ok());
+    /// assert!(MethodName::new(format!("rpc.{PING}")).is_err());
+    /// ```
     pub fn new(name: impl Into<Cow<'a, str>>) -> Result<Self, InvalidMethod> {
         let name = name.into();
         if name.is_empty() {
@@ -36,6 +44,13 @@ impl<'a> MethodName<'a> {
     }
 
     /// The name.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{InvalidMethod, MethodName};
+    ///
+    /// assert_eq!(MethodName::new("cauce.ping")?.as_str(), "cauce.ping");
+    /// # Ok::<(), InvalidMethod>(())
+    /// ```
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,6 +94,14 @@ impl TryFrom<String> for MethodName<'_> {
 }
 
 /// Why a name cannot be a method's.
+///
+/// ```
+/// use interzone_jsonrpc::{InvalidMethod, MethodName};
+///
+/// let Err(why) = MethodName::new("rpc.discover") else { unreachable!() };
+/// assert_eq!(why, InvalidMethod::Reserved);
+/// assert_eq!(why.to_string(), "method names that begin with `rpc.` are reserved; choose another");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InvalidMethod {

@@ -23,6 +23,14 @@ pub struct Notification<'a> {
 
 impl<'a> Notification<'a> {
     /// A notification without parameters.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{InvalidMethod, MethodName, Notification};
+    ///
+    /// let note = Notification::new(MethodName::new("note")?);
+    /// assert_eq!(note.to_string(), r#"{"jsonrpc":"2.0","method":"note"}"#);
+    /// # Ok::<(), InvalidMethod>(())
+    /// ```
     pub fn new(method: MethodName<'a>) -> Self {
         Self {
             call: Call::new(method),
@@ -30,6 +38,14 @@ impl<'a> Notification<'a> {
     }
 
     /// Sets the parameters. `null` counts as none.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{MethodName, Notification, RawJson};
+    ///
+    /// let note = Notification::new(MethodName::new("note")?).with_params(RawJson::of(&["hello"])?);
+    /// assert_eq!(note.to_string(), r#"{"jsonrpc":"2.0","method":"note","params":["hello"]}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_params(mut self, params: RawJson<'a>) -> Self {
         self.call = self.call.with_params(params);
@@ -44,16 +60,42 @@ impl<'a> Notification<'a> {
     }
 
     /// The method's name as it arrived.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Notification;
+    ///
+    /// let note: Notification = serde_json::from_str(r#"{"jsonrpc":"2.0","method":"note"}"#)?;
+    /// assert_eq!(note.method(), "note");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn method(&self) -> &str {
         &self.call.method
     }
 
     /// Whether the name begins with `rpc.`, which no server answers to.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
+    ///
+    /// let call = br#"{"jsonrpc":"2.0","method":"rpc.note"}"#;
+    /// let Parsed::One(Ok(Message::Notification(note))) = parse(call, &Policy::STANDARD)
+    /// else { unreachable!() };
+    /// assert!(note.is_reserved());
+    /// ```
     pub fn is_reserved(&self) -> bool {
         method::is_reserved(&self.call.method)
     }
 
     /// The parameters, if there are any.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Notification;
+    ///
+    /// let sent = r#"{"jsonrpc":"2.0","method":"note","params":["hello"]}"#;
+    /// let note: Notification = serde_json::from_str(sent)?;
+    /// assert_eq!(note.params().map(|params| params.as_str()), Some(r#"["hello"]"#));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn params(&self) -> Option<&RawJson<'a>> {
         self.call.params.as_ref()
     }
@@ -62,6 +104,15 @@ impl<'a> Notification<'a> {
     ///
     /// # Errors
     /// The parameters are not what `T` takes. Nobody is told: it is a notification.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Notification;
+    ///
+    /// let sent = r#"{"jsonrpc":"2.0","method":"progress","params":[3, 10]}"#;
+    /// let note: Notification = serde_json::from_str(sent)?;
+    /// assert_eq!(note.decode_params::<(u32, u32)>()?, (3, 10));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn decode_params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         self.call.decode_params()
     }
@@ -71,11 +122,31 @@ impl<'a> Notification<'a> {
     ///
     /// # Errors
     /// The parameters are not an object, or not what `T` takes.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Notification;
+    /// use std::collections::BTreeMap;
+    ///
+    /// let sent = r#"{"jsonrpc":"2.0","method":"progress","params":{"done":3}}"#;
+    /// let note: Notification = serde_json::from_str(sent)?;
+    /// assert_eq!(note.decode_named::<BTreeMap<String, u32>>()?["done"], 3);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn decode_named<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         self.call.decode_named()
     }
 
     /// The same notification, free of the buffer it was read from.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{InvalidMethod, MethodName, Notification};
+    ///
+    /// fn keep(name: String) -> Result<Notification<'static>, InvalidMethod> {
+    ///     Ok(Notification::new(MethodName::new(name.as_str())?).into_owned())
+    /// }
+    /// assert_eq!(keep("note".to_owned())?.method(), "note");
+    /// # Ok::<(), InvalidMethod>(())
+    /// ```
     pub fn into_owned(self) -> Notification<'static> {
         Notification {
             call: self.call.into_owned(),
@@ -83,6 +154,15 @@ impl<'a> Notification<'a> {
     }
 
     /// Appends the notification as JSON.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{InvalidMethod, MethodName, Notification};
+    ///
+    /// let mut out = Vec::new();
+    /// Notification::new(MethodName::new("note")?).write_to(&mut out);
+    /// assert_eq!(out, br#"{"jsonrpc":"2.0","method":"note"}"#);
+    /// # Ok::<(), InvalidMethod>(())
+    /// ```
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.reserve(self.call.size());
         out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
@@ -91,4 +171,4 @@ impl<'a> Notification<'a> {
 }
 
 serde_form::via_text!(Notification, crate::parse::notification);
-serde_form::display!(Notification);
+serde_form::display!(Notification, r#"{"jsonrpc":"2.0","method":"note"}"#);

@@ -9,9 +9,30 @@ use crate::scan::{AROUND, Scanner, Step};
 use crate::{Error, Message, Notification, Request, Response};
 
 /// A valid message, or what is wrong with what stands in its place.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Item, Parsed, Policy};
+///
+/// fn verdict(item: &Item) -> &'static str {
+///     item.as_ref().map_or_else(|rejection| rejection.problem().name(), |_| "ok")
+/// }
+/// let Parsed::Batch(items) = parse(br#"[{"jsonrpc":"2.0","method":"note"},1]"#, &Policy::SERVER)
+/// else { unreachable!() };
+/// assert_eq!(items.iter().map(verdict).collect::<Vec<_>>(), ["ok", "not_an_object"]);
+/// ```
 pub type Item<'a> = Result<Message<'a>, Rejection<'a>>;
 
 /// What bytes turned out to be.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Parsed, Policy};
+///
+/// let items = match parse(br#"{"jsonrpc":"2.0","method":"note"}"#, &Policy::SERVER) {
+///     Parsed::One(item) => vec![item],
+///     Parsed::Batch(items) => items,
+/// };
+/// assert!(items.iter().all(|item| item.is_ok()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// One message, or bytes that are rejected as a whole.

@@ -3,6 +3,15 @@
 use crate::scan::DEEPEST;
 
 /// What a request with `"id": null` is.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, NullId, Parsed, Policy};
+///
+/// let call = br#"{"jsonrpc":"2.0","method":"ping","id":null}"#;
+/// let strict = Policy { null_id: NullId::Refuse, ..Policy::SERVER };
+/// assert!(matches!(parse(call, &Policy::SERVER), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(call, &strict), Parsed::One(Err(_))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NullId {
     /// A request, answered with `"id": null`.
@@ -12,6 +21,15 @@ pub enum NullId {
 }
 
 /// What a call without an `id` is.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Message, MissingId, Parsed, Policy};
+///
+/// let call = br#"{"jsonrpc":"2.0","method":"ping"}"#;
+/// let strict = Policy { missing_id: MissingId::Refuse, ..Policy::SERVER };
+/// assert!(matches!(parse(call, &Policy::SERVER), Parsed::One(Ok(Message::Notification(_)))));
+/// assert!(matches!(parse(call, &strict), Parsed::One(Err(_))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MissingId {
     /// A notification, never answered.
@@ -23,6 +41,15 @@ pub enum MissingId {
 /// What becomes of members that the envelope does not define.
 ///
 /// The members of `params`, `result` and `data` are not the envelope's business.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, ExtraMembers, Parsed, Policy};
+///
+/// let call = br#"{"jsonrpc":"2.0","method":"ping","id":1,"trace":"abc"}"#;
+/// let strict = Policy { extra_members: ExtraMembers::Refuse, ..Policy::SERVER };
+/// assert!(matches!(parse(call, &Policy::SERVER), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(call, &strict), Parsed::One(Err(_))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtraMembers {
     /// They are passed over, whatever they hold.
@@ -32,6 +59,15 @@ pub enum ExtraMembers {
 }
 
 /// What `params` may be. `null` always counts as absent.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, ParamsShape, Parsed, Policy};
+///
+/// let call = br#"{"jsonrpc":"2.0","method":"ping","id":1,"params":"hello"}"#;
+/// let lenient = Policy { params: ParamsShape::Any, ..Policy::SERVER };
+/// assert!(matches!(parse(call, &lenient), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(call, &Policy::SERVER), Parsed::One(Err(_))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParamsShape {
     /// Any JSON value; a method that cannot use it says so itself.
@@ -41,6 +77,15 @@ pub enum ParamsShape {
 }
 
 /// What becomes of calls to names that begin with `rpc.`.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Parsed, Policy, ReservedNames};
+///
+/// let call = br#"{"jsonrpc":"2.0","method":"rpc.discover","id":1}"#;
+/// let lenient = Policy { reserved_names: ReservedNames::Admit, ..Policy::SERVER };
+/// assert!(matches!(parse(call, &lenient), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(call, &Policy::SERVER), Parsed::One(Err(_))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReservedNames {
     /// They are answered as unknown methods before anybody sees them.
@@ -50,6 +95,15 @@ pub enum ReservedNames {
 }
 
 /// What becomes of arrays of messages.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Batches, Parsed, Policy};
+///
+/// let two = br#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
+/// let up_to = |most| Policy { batches: Batches::UpTo(most), ..Policy::SERVER };
+/// assert!(matches!(parse(two, &up_to(2)), Parsed::Batch(items) if items.len() == 2));
+/// assert!(matches!(parse(two, &up_to(1)), Parsed::One(Err(_))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Batches {
     /// They are taken, up to this many messages each. Rubbish of two bytes earns an answer of about
@@ -60,6 +114,15 @@ pub enum Batches {
 }
 
 /// What becomes of responses.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Message, Parsed, Policy, Responses};
+///
+/// let answer = br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#;
+/// let both_ways = Policy { responses: Responses::Admit, ..Policy::SERVER };
+/// assert!(matches!(parse(answer, &both_ways), Parsed::One(Ok(Message::Response(_)))));
+/// assert!(matches!(parse(answer, &Policy::SERVER), Parsed::One(Err(_))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Responses {
     /// They are taken: the peer may be answering us.
@@ -69,6 +132,15 @@ pub enum Responses {
 }
 
 /// What becomes of an error response that has no `id` member at all.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, MissingErrorId, Parsed, Policy};
+///
+/// let answer = br#"{"jsonrpc":"2.0","error":{"code":1,"message":"busy"}}"#;
+/// let strict = Policy { missing_error_id: MissingErrorId::Refuse, ..Policy::CLIENT };
+/// assert!(matches!(parse(answer, &Policy::CLIENT), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(answer, &strict), Parsed::One(Err(_))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MissingErrorId {
     /// It counts as `null`.
@@ -120,11 +192,26 @@ pub struct Policy {
 
 impl Policy {
     /// The most messages in a batch unless a policy says otherwise.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Batches, Policy};
+    ///
+    /// assert_eq!(Policy::SERVER.batches, Batches::UpTo(Policy::USUAL_BATCH));
+    /// ```
     pub const USUAL_BATCH: usize = 1000;
 
     /// The message types to the letter, for looking at messages: a null id is no id, a missing one
     /// makes a notification, members beyond the envelope are passed over, `params` may be any
     /// value, and responses and batches are taken.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
+    ///
+    /// let answer = br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#;
+    /// assert!(matches!(parse(answer, &Policy::STANDARD), Parsed::One(Ok(Message::Response(_)))));
+    /// let null_id = br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#;
+    /// assert!(matches!(parse(null_id, &Policy::STANDARD), Parsed::One(Err(_))));
+    /// ```
     pub const STANDARD: Self = Self {
         null_id: NullId::Refuse,
         missing_id: MissingId::Notification,
@@ -140,6 +227,14 @@ impl Policy {
     /// A server's door for JSON-RPC 2.0 as its specification has it: a null id is answered with a
     /// null id, `params` is an object or an array, reserved names are unknown methods, and
     /// responses are not taken.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, ErrorCode, Parsed, Policy};
+    ///
+    /// let call = br#"{"jsonrpc":"2.0","method":"rpc.discover","id":1}"#;
+    /// let Parsed::One(Err(rejection)) = parse(call, &Policy::SERVER) else { unreachable!() };
+    /// assert_eq!(rejection.problem().code(), ErrorCode::METHOD_NOT_FOUND);
+    /// ```
     pub const SERVER: Self = Self {
         null_id: NullId::Answer,
         params: ParamsShape::Structured,
@@ -149,6 +244,15 @@ impl Policy {
     };
 
     /// A client reading answers, lenient where that loses nothing: error responses may lack an id.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
+    ///
+    /// let answer = br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}"#;
+    /// let Parsed::One(Ok(Message::Response(response))) = parse(answer, &Policy::CLIENT)
+    /// else { unreachable!() };
+    /// assert!(response.id().is_none() && response.error().is_some());
+    /// ```
     pub const CLIENT: Self = Self {
         null_id: NullId::Answer,
         missing_error_id: MissingErrorId::Null,
@@ -184,9 +288,21 @@ impl Policy {
 /// ```
 pub trait Rulebook {
     /// The policy before any method is known.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Policy, Rulebook};
+    ///
+    /// assert_eq!(Policy::SERVER.door(), Policy::SERVER);
+    /// ```
     fn door(&self) -> Policy;
 
     /// The policy for calls to `method`, which may be any string a peer sends.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Policy, Rulebook};
+    ///
+    /// assert_eq!(Policy::SERVER.for_method("any.method"), Policy::SERVER);
+    /// ```
     fn for_method(&self, method: &str) -> Policy {
         let _ = method;
         self.door()

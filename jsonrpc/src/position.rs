@@ -3,6 +3,15 @@
 use std::fmt;
 
 /// A place in a text.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Parsed, Policy};
+///
+/// let Parsed::One(Err(rejection)) = parse(b"{\n  oops\n}", &Policy::SERVER) else { unreachable!() };
+/// let position = rejection.position();
+/// assert_eq!((position.offset, position.line, position.column), (4, 2, 3));
+/// assert_eq!(position.to_string(), "line 2, column 3");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The byte, counted from zero.

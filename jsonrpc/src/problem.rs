@@ -99,6 +99,13 @@ pub enum Problem {
 
 impl Problem {
     /// The error code that a server answers with.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{ErrorCode, Problem};
+    ///
+    /// assert_eq!(Problem::UnexpectedEnd.code(), ErrorCode::PARSE_ERROR);
+    /// assert_eq!(Problem::MethodReserved.code(), ErrorCode::METHOD_NOT_FOUND);
+    /// ```
     pub const fn code(&self) -> ErrorCode {
         match self {
             Self::EmptyBody
@@ -143,6 +150,16 @@ impl Problem {
     }
 
     /// A stable word for the problem.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Kind, Problem};
+    ///
+    /// assert_eq!(Problem::IdKind(Kind::Array).name(), "id_kind");
+    /// assert_eq!(
+    ///     Problem::IdKind(Kind::Array).to_string(),
+    ///     "`id` must be a string or an integer, and this is an array"
+    /// );
+    /// ```
     pub const fn name(&self) -> &'static str {
         match self {
             Self::EmptyBody => "empty_body",
@@ -187,6 +204,13 @@ impl Problem {
     }
 
     /// The member that is at fault, if one is.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Problem;
+    ///
+    /// assert_eq!(Problem::ErrorCodeMissing.field(), Some("error.code"));
+    /// assert_eq!(Problem::TrailingBytes.field(), None);
+    /// ```
     pub const fn field(&self) -> Option<&'static str> {
         match self {
             Self::DuplicateMember(member) => Some(member),

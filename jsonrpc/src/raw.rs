@@ -28,6 +28,13 @@ pub struct RawJson<'a>(Cow<'a, str>);
 
 impl<'a> RawJson<'a> {
     /// `null`.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{RawJson, Response};
+    ///
+    /// let done = Response::success(1, RawJson::NULL);
+    /// assert_eq!(done.to_string(), r#"{"jsonrpc":"2.0","id":1,"result":null}"#);
+    /// ```
     pub const NULL: RawJson<'static> = RawJson(Cow::Borrowed("null"));
 
     /// Checks that `text` is one JSON value, by the rules that messages are read by: no half
@@ -89,11 +96,27 @@ impl<'a> RawJson<'a> {
     }
 
     /// The text.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{RawJson, Rejection};
+    ///
+    /// let raw = RawJson::parse(r#"{"price": 1.10}"#)?;
+    /// assert_eq!(raw.as_str(), r#"{"price": 1.10}"#);
+    /// # Ok::<(), Rejection>(())
+    /// ```
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// What kind of value it is.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Kind, RawJson};
+    ///
+    /// assert_eq!(RawJson::of("words")?.kind(), Kind::String);
+    /// assert_eq!(RawJson::NULL.kind(), Kind::Null);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn kind(&self) -> Kind {
         Kind::of(&self.0)
     }
@@ -105,6 +128,15 @@ impl<'a> RawJson<'a> {
     ///
     /// # Errors
     /// The value is not what `T` takes. The error tells what was expected, and where.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::RawJson;
+    ///
+    /// let raw = RawJson::of(&[3, 4])?;
+    /// assert_eq!(raw.decode::<(i64, i64)>()?, (3, 4));
+    /// assert!(raw.decode::<String>().is_err());
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
@@ -127,11 +159,30 @@ impl<'a> RawJson<'a> {
     }
 
     /// The same value, free of the buffer it was read from.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{RawJson, Rejection};
+    ///
+    /// fn keep(buffer: String) -> Result<RawJson<'static>, Rejection<'static>> {
+    ///     Ok(RawJson::parse(&buffer)?.into_owned())
+    /// }
+    /// assert_eq!(keep("[1]".to_owned())?.as_str(), "[1]");
+    /// # Ok::<(), Rejection>(())
+    /// ```
     pub fn into_owned(self) -> RawJson<'static> {
         RawJson(Cow::Owned(self.0.into_owned()))
     }
 
     /// A cheap copy that borrows from this value.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{MethodName, RawJson, Request};
+    ///
+    /// let params = RawJson::of(&["t-1"])?;
+    /// let request = Request::new(1, MethodName::new("tasks.get")?).with_params(params.borrowed());
+    /// assert_eq!(request.params(), Some(&params));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn borrowed(&self) -> RawJson<'_> {
         RawJson(Cow::Borrowed(&self.0))
     }

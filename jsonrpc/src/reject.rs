@@ -69,11 +69,25 @@ impl<'a> Rejection<'a> {
     }
 
     /// What is wrong.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Parsed, Policy, Problem};
+    ///
+    /// let Parsed::One(Err(rejection)) = parse(b"[]", &Policy::SERVER) else { unreachable!() };
+    /// assert_eq!(rejection.problem(), Problem::EmptyBatch);
+    /// ```
     pub fn problem(&self) -> Problem {
         self.problem
     }
 
     /// Where it is wrong.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Parsed, Policy};
+    ///
+    /// let Parsed::One(Err(rejection)) = parse(b"{} {}", &Policy::SERVER) else { unreachable!() };
+    /// assert_eq!(rejection.position().to_string(), "line 1, column 4");
+    /// ```
     pub fn position(&self) -> Position {
         self.position
     }

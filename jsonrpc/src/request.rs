@@ -31,6 +31,14 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// A request without parameters.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{InvalidMethod, MethodName, Request};
+    ///
+    /// let request = Request::new(1, MethodName::new("ping")?);
+    /// assert_eq!(request.to_string(), r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    /// # Ok::<(), InvalidMethod>(())
+    /// ```
     pub fn new(id: impl Into<RequestId<'a>>, method: MethodName<'a>) -> Self {
         Self {
             id: Some(id.into()),
@@ -39,6 +47,15 @@ impl<'a> Request<'a> {
     }
 
     /// Sets the parameters. `null` counts as none.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{MethodName, RawJson, Request};
+    ///
+    /// let request = Request::new(1, MethodName::new("sum")?).with_params(RawJson::of(&[1, 2])?);
+    /// assert_eq!(request.to_string(), r#"{"jsonrpc":"2.0","id":1,"method":"sum","params":[1,2]}"#);
+    /// assert_eq!(request.with_params(RawJson::NULL).params(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_params(mut self, params: RawJson<'a>) -> Self {
         self.call = self.call.with_params(params);
@@ -58,6 +75,14 @@ impl<'a> Request<'a> {
     }
 
     /// The id, or nothing where it is null.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Request, RequestId};
+    ///
+    /// let request: Request = serde_json::from_str(r#"{"jsonrpc":"2.0","method":"ping","id":"7"}"#)?;
+    /// assert_eq!(request.id(), Some(&RequestId::from("7")));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn id(&self) -> Option<&RequestId<'a>> {
         self.id.as_ref()
     }
@@ -67,16 +92,42 @@ impl<'a> Request<'a> {
     }
 
     /// The method's name as it arrived.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Request;
+    ///
+    /// let request: Request = serde_json::from_str(r#"{"jsonrpc":"2.0","method":"ping","id":7}"#)?;
+    /// assert_eq!(request.method(), "ping");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn method(&self) -> &str {
         &self.call.method
     }
 
     /// Whether the name begins with `rpc.`, which no server answers to.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
+    ///
+    /// let call = br#"{"jsonrpc":"2.0","method":"rpc.discover","id":1}"#;
+    /// let Parsed::One(Ok(Message::Request(request))) = parse(call, &Policy::STANDARD)
+    /// else { unreachable!() };
+    /// assert!(request.is_reserved());
+    /// ```
     pub fn is_reserved(&self) -> bool {
         method::is_reserved(&self.call.method)
     }
 
     /// The parameters, if there are any.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Request;
+    ///
+    /// let sent = r#"{"jsonrpc":"2.0","id":1,"method":"pay","params":{"sum":1.10}}"#;
+    /// let request: Request = serde_json::from_str(sent)?;
+    /// assert_eq!(request.params().map(|params| params.as_str()), Some(r#"{"sum":1.10}"#));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn params(&self) -> Option<&RawJson<'a>> {
         self.call.params.as_ref()
     }
@@ -122,16 +173,47 @@ impl<'a> Request<'a> {
     }
 
     /// The response that says it worked, under this request's id.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{MethodName, RawJson, Request};
+    ///
+    /// let request = Request::new("req-1", MethodName::new("ping")?);
+    /// let response = request.succeed(RawJson::of("pong")?);
+    /// assert_eq!(response.to_string(), r#"{"jsonrpc":"2.0","id":"req-1","result":"pong"}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn succeed<'r>(&'r self, result: RawJson<'r>) -> Response<'r> {
         Response::judged(self.id.as_ref().map(RequestId::borrowed), Ok(result))
     }
 
     /// The response that says why it did not, under this request's id.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{Error, InvalidMethod, MethodName, Request};
+    ///
+    /// let request = Request::new("req-1", MethodName::new("print")?);
+    /// let response = request.fail(Error::new(1, "out of paper"));
+    /// assert_eq!(
+    ///     response.to_string(),
+    ///     r#"{"jsonrpc":"2.0","id":"req-1","error":{"code":1,"message":"out of paper"}}"#
+    /// );
+    /// # Ok::<(), InvalidMethod>(())
+    /// ```
     pub fn fail<'r>(&'r self, error: Error<'r>) -> Response<'r> {
         Response::judged(self.id.as_ref().map(RequestId::borrowed), Err(error))
     }
 
     /// The same request, free of the buffer it was read from.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{InvalidMethod, MethodName, Request};
+    ///
+    /// fn keep(name: String) -> Result<Request<'static>, InvalidMethod> {
+    ///     Ok(Request::new(1, MethodName::new(name.as_str())?).into_owned())
+    /// }
+    /// assert_eq!(keep("ping".to_owned())?.method(), "ping");
+    /// # Ok::<(), InvalidMethod>(())
+    /// ```
     pub fn into_owned(self) -> Request<'static> {
         Request {
             id: self.id.map(RequestId::into_owned),
@@ -140,6 +222,15 @@ impl<'a> Request<'a> {
     }
 
     /// Appends the request as JSON.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{InvalidMethod, MethodName, Request};
+    ///
+    /// let mut out = Vec::new();
+    /// Request::new(1, MethodName::new("ping")?).write_to(&mut out);
+    /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    /// # Ok::<(), InvalidMethod>(())
+    /// ```
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.reserve(self.call.size());
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -150,4 +241,4 @@ impl<'a> Request<'a> {
 }
 
 serde_form::via_text!(Request, crate::parse::request);
-serde_form::display!(Request);
+serde_form::display!(Request, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);

@@ -49,11 +49,21 @@ macro_rules! via_text {
 
 pub(crate) use via_text;
 
-/// Shows a type with `write_to` as its JSON text, and gives the text as bytes.
+/// Shows a type with `write_to` as its JSON text, and gives the text as bytes. The documentation
+/// shows it with `$example`, one such text.
 macro_rules! display {
-    ($type:ident) => {
+    ($type:ident, $example:literal) => {
         impl $type<'_> {
             /// The message as JSON.
+            ///
+            /// ```
+            #[doc = concat!("use interzone_jsonrpc::", stringify!($type), ";")]
+            ///
+            #[doc = concat!("let sent = r#\"", $example, "\"#;")]
+            #[doc = concat!("let message: ", stringify!($type), " = serde_json::from_str(sent)?;")]
+            /// assert_eq!(message.to_vec(), sent.as_bytes());
+            /// # Ok::<(), serde_json::Error>(())
+            /// ```
             pub fn to_vec(&self) -> Vec<u8> {
                 let mut out = Vec::new();
                 self.write_to(&mut out);

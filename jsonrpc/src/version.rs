@@ -20,6 +20,12 @@ pub struct Version;
 
 impl Version {
     /// The text of the version.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::Version;
+    ///
+    /// assert_eq!(Version::TEXT, Version.to_string());
+    /// ```
     pub const TEXT: &'static str = "2.0";
 }
 

@@ -125,6 +125,15 @@ impl Rulebook for JsonRpcDoor {
 
 /// The rules of Cauce's own transports: a null id is no id, there are no batches, and the peer may
 /// be answering the hub.
+///
+/// ```
+/// use interzone_jsonrpc::{parse, Parsed};
+/// use interzone_protocol::CAUCE_DOOR;
+///
+/// let answer = br#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+/// assert!(matches!(parse(answer, &CAUCE_DOOR), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(b"[1]", &CAUCE_DOOR), Parsed::One(Err(_))));
+/// ```
 pub const CAUCE_DOOR: Policy = Policy {
     null_id: NullId::Refuse,
     missing_id: MissingId::Notification,

@@ -13,6 +13,14 @@ use std::sync::Arc;
 const LONGEST: usize = 256;
 
 /// Why a string cannot be an id. It never repeats the string.
+///
+/// ```
+/// use interzone_protocol::vocab::{InvalidId, TaskId};
+///
+/// let Err(why) = TaskId::new("") else { unreachable!() };
+/// assert_eq!(why, InvalidId::Empty("a task id"));
+/// assert_eq!(why.to_string(), "a task id is empty; give at least one character");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidId {
@@ -57,6 +65,16 @@ macro_rules! ids {
         $(#[$doc])*
         ///
         /// One to 256 bytes, without control or formatting characters. Copies share the text.
+        ///
+        /// ```
+        #[doc = concat!("use interzone_protocol::vocab::{InvalidId, ", stringify!($name), "};")]
+        ///
+        #[doc = concat!("let id = ", stringify!($name), "::new(\"x-1\")?;")]
+        /// assert_eq!(id.as_str(), "x-1");
+        #[doc = concat!("assert_eq!(", stringify!($name), "::new(\"\"), Err(InvalidId::Empty(\"", $what, "\")));")]
+        #[doc = concat!("assert!(", stringify!($name), "::new(\"line\\nbreak\").is_err());")]
+        /// # Ok::<(), InvalidId>(())
+        /// ```
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
@@ -142,16 +160,6 @@ macro_rules! ids {
 
 ids! {
     /// Names a task.
-    ///
-    /// ```
-    /// use interzone_protocol::vocab::{InvalidId, TaskId};
-    ///
-    /// let id = TaskId::new("task-1")?;
-    /// assert_eq!(id.as_str(), "task-1");
-    /// assert!(TaskId::new("").is_err());
-    /// assert!(TaskId::new("line\nbreak").is_err());
-    /// # Ok::<(), InvalidId>(())
-    /// ```
     TaskId = "a task id";
     /// Names a conversation that several tasks may belong to.
     ContextId = "a context id";

@@ -147,6 +147,14 @@ impl<'de> Deserialize<'de> for Metadata {
 }
 
 /// Why something cannot be kept as JSON.
+///
+/// ```
+/// use interzone_protocol::vocab::{InvalidJson, Json, Metadata};
+///
+/// assert!(matches!(Json::parse("NaN"), Err(InvalidJson::NotJson(_))));
+/// assert!(matches!(Metadata::new(Json::parse("[]")?), Err(InvalidJson::NotAnObject)));
+/// # Ok::<(), InvalidJson>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidJson {

@@ -10,6 +10,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// A message has no parts, and must have one.
+///
+/// ```
+/// use interzone_protocol::vocab::{Message, NoParts, Part, Role};
+///
+/// assert_eq!(Message::new(Role::User, Vec::new()), Err(NoParts));
+/// assert!(Message::new(Role::User, vec![Part::text("hi")]).is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message needs at least one part")]
 pub struct NoParts;

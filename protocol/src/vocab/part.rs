@@ -9,6 +9,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// What a part holds.
+///
+/// ```
+/// use interzone_protocol::vocab::{Part, PartKind};
+///
+/// assert_eq!(Part::text("hi").kind(), PartKind::Text);
+/// assert_eq!(serde_json::to_string(&PartKind::Image)?, r#""ImagePart""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PartKind {
     /// Words.
@@ -29,6 +37,14 @@ pub enum PartKind {
 }
 
 /// How a part's content stands in its string.
+///
+/// ```
+/// use interzone_protocol::vocab::{Encoding, Part};
+///
+/// assert_eq!(Part::file("aGk=").encoding(), Some(Encoding::Base64));
+/// assert_eq!(serde_json::to_string(&Encoding::Utf8)?, r#""utf8""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {

@@ -123,6 +123,15 @@ impl fmt::Debug for Timestamp {
 }
 
 /// Why a string names no moment. It never repeats the string.
+///
+/// ```
+/// use interzone_protocol::vocab::{InvalidTimestamp, Timestamp};
+///
+/// let why = |text: &str| text.parse::<Timestamp>().err();
+/// assert_eq!(why("15 January"), Some(InvalidTimestamp::Spelling));
+/// assert_eq!(why("2024-01-15T10:30:00"), Some(InvalidTimestamp::NoOffset));
+/// assert_eq!(why("2024-02-30T10:30:00Z"), Some(InvalidTimestamp::NoSuchMoment));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTimestamp {

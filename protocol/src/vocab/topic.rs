@@ -44,6 +44,14 @@ pub struct TopicPattern(Arc<str>);
 
 /// Why a string is no topic or pattern: what is wrong, and at which byte. It never repeats the
 /// string.
+///
+/// ```
+/// use interzone_protocol::vocab::Topic;
+///
+/// let Err(why) = Topic::new("signal..email") else { unreachable!() };
+/// assert_eq!(why.at, 7);
+/// assert_eq!(why.to_string(), "a topic needs a word before and after every dot (at byte 7)");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} (at byte {at})")]
 pub struct InvalidTopic {
@@ -54,6 +62,16 @@ pub struct InvalidTopic {
 }
 
 /// What can be wrong with a topic or pattern.
+///
+/// ```
+/// use interzone_protocol::vocab::{Topic, TopicFault, TopicPattern};
+///
+/// let fault = |text| Topic::new(text).err().map(|why| why.fault);
+/// assert_eq!(fault("signal.*"), Some(TopicFault::Wildcard));
+/// assert_eq!(fault("signal email"), Some(TopicFault::Character));
+/// let mixed = TopicPattern::new("signal.e*").map_err(|why| why.fault);
+/// assert_eq!(mixed, Err(TopicFault::MixedWildcard));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicFault {
