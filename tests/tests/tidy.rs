@@ -4,6 +4,9 @@
 //! Nothing that needs a running program belongs here: that is `it/`.
 
 #[cfg(test)]
+#[path = "tidy/examples.rs"]
+mod examples;
+#[cfg(test)]
 #[path = "tidy/links.rs"]
 mod links;
 #[cfg(test)]
@@ -178,6 +181,15 @@ fn files_say_what_they_are_for() {
     everywhere(
         shape::says_what_it_is_for,
         "begin the first line with `//!` and say what the file is for and what must never enter it",
+    );
+}
+
+#[test]
+fn public_items_show_their_use() {
+    everywhere(
+        examples::public_items_are_shown,
+        "end the item's documentation with a few lines between ``` that use it and assert what \
+         comes out; if nobody outside needs the item, make it `pub(crate)`",
     );
 }
 
