@@ -255,18 +255,21 @@ fn a_device_is_not_read_to_its_end() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_answer_that_cannot_be_written_is_no_verdict() {
-    let full = File::options().write(true).open("/dev/full").unwrap();
-    let output = interzone()
-        .args(["check", "examples/messages/request.json"])
-        .stdout(full)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        told.starts_with("error: cannot write the answer: "),
-        "{told}"
-    );
+    for arguments in [
+        &["check", "examples/messages/request.json"][..],
+        &["--help"],
+        &["check", "-h"],
+        &["--version"],
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = interzone().args(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            told.starts_with("error: cannot write the answer: "),
+            "{told}"
+        );
+    }
 }
 
 /// Everything that a file may hold to drive a terminal or to deceive its reader.
