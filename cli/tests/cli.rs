@@ -160,6 +160,32 @@ fn bytes_that_are_no_text_are_pointed_at() {
 }
 
 #[test]
+fn a_byte_order_mark_is_named() {
+    let message = b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"method\":\"a\"}";
+    let run = check_stdin(message, &[]);
+    assert_eq!(run.code, Some(1));
+    assert_snapshot!(run.stdout, @r#"
+    not valid: JSON allows no such character here (line 1, column 1)
+    a server answers -32700 Parse error
+      1 | \u{feff}{"jsonrpc":"2.0","method":"a"}
+        | ^
+    note: the text begins with a byte order mark, which JSON does not allow; save it as UTF-8 without one
+    "#);
+    let run = check_stdin(message, &["--output", "json"]);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(report["notes"][0]["name"], "byte_order_mark");
+}
+
+#[test]
+fn a_blank_text_has_nothing_to_show() {
+    let run = check_stdin(&[b' '; 1000], &[]);
+    assert_snapshot!(run.stdout, @r"
+    not valid: nothing was sent; send one JSON-RPC message or a batch (line 1, column 1001)
+    a server answers -32700 Parse error
+    ");
+}
+
+#[test]
 fn the_mark_stands_under_wide_characters() {
     let run = check_stdin("{\"題名\":\"日本語\",\"id\":nil}".as_bytes(), &[]);
     assert_snapshot!(run.stdout, @r#"
