@@ -18,7 +18,7 @@ STEPS=(
   "fmt|formatting"
   "clippy|lints, warnings refused"
   "doc|documentation builds, warnings refused"
-  "test|unit, end-to-end and tidy tests"
+  "test|unit, end-to-end and tidy tests, seeds of the fuzz targets"
   "doctest|examples in the documentation"
   "deny|licences, bans and sources of dependencies"
   "fuzz|fuzz targets, for a bounded time"
@@ -43,13 +43,36 @@ USAGE
 
 # --- what each step does -----------------------------------------------------------------------
 
-step_fmt() { cargo fmt --all --check; }
+# The fuzz crate is a workspace of its own; all but the fuzzing itself works on stable, without the
+# fuzzer that is compiled from C++.
+stable_fuzz() {
+  local verb=$1
+  shift
+  CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target} \
+    cargo "$verb" --locked --manifest-path fuzz/Cargo.toml --no-default-features "$@"
+}
 
-step_clippy() { cargo clippy --locked --workspace --all-targets -- -D warnings; }
+step_fmt() {
+  cargo fmt --all --check
+  # Not --all, which would follow the path to crates that were just seen.
+  cargo fmt --manifest-path fuzz/Cargo.toml --check
+}
+
+step_clippy() {
+  cargo clippy --locked --workspace --all-targets -- -D warnings
+  stable_fuzz clippy --all-targets -- -D warnings
+}
 
 step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
 
-step_test() { cargo nextest run --locked --workspace; }
+# Both run, and either fails the step: one failure must not hide the others.
+step_test() {
+  local rc=0
+  cargo nextest run --locked --workspace || rc=$?
+  echo "--- seeds of the fuzz targets"
+  stable_fuzz test --lib || rc=$?
+  return "$rc"
+}
 
 step_doctest() { cargo test --locked --workspace --doc; }
 

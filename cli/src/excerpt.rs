@@ -24,7 +24,7 @@ pub(crate) struct Excerpt {
 }
 
 impl Excerpt {
-    /// The line around a place, or nothing where that line is empty.
+    /// The line around a place, or nothing where nothing of it would be seen.
     pub(crate) fn around(bytes: &[u8], position: Position) -> Option<Self> {
         let (before, after) = bytes.split_at_checked(position.offset)?;
         let (before, mut cut_left) = line_end(before);
@@ -54,10 +54,6 @@ impl Excerpt {
         cut_right |= fitting < after.len();
 
         let mut text = String::with_capacity(REACH);
-        if cut_left {
-            text.push(CUT);
-            indent += 1;
-        }
         for cell in before
             .iter()
             .skip(overhang)
@@ -65,10 +61,17 @@ impl Excerpt {
         {
             cell.push(&mut text);
         }
+        if text.trim().is_empty() {
+            return None;
+        }
+        if cut_left {
+            text.insert(0, CUT);
+            indent += 1;
+        }
         if cut_right {
             text.push(CUT);
         }
-        (!text.trim().is_empty()).then_some(Self {
+        Some(Self {
             line: position.line,
             text,
             indent,

@@ -3,6 +3,7 @@
 //! Each code is given here once. No file but this one turns an error into words on standard error.
 
 use crate::input::InputError;
+use crate::output;
 use crate::printable;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -45,10 +46,12 @@ impl Failure {
     /// What cannot be told because nobody listens any more is left untold.
     pub(crate) fn tell(&self) -> Exit {
         let told = match self {
-            // Help and version are what was asked for; clap sends them to standard output.
+            // Help and version are what was asked for: an answer like any other.
             Self::CommandLine(error) if !error.use_stderr() => {
-                let _ = error.print();
-                return Exit::Done;
+                return match output::write(|out| write!(out, "{error}")) {
+                    Ok(()) => Exit::Done,
+                    Err(failure) => failure.tell(),
+                };
             }
             // It quotes arguments, and those may be names of files that somebody else chose.
             Self::CommandLine(error) => printable::lines(&error.to_string()),

@@ -4,7 +4,7 @@
 
 use crate::printable;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ impl Input {
     /// Reads all of it.
     ///
     /// # Errors
-    /// It cannot be read, or there is more of it than [`MOST`].
+    /// It cannot be read, leads nowhere, or there is more of it than [`MOST`].
     pub(crate) fn read(&self) -> Result<Vec<u8>, InputError> {
         let read = match self {
             Self::Standard => {
@@ -42,7 +42,11 @@ impl Input {
                 if stdin.is_terminal() {
                     let _ = writeln!(io::stderr(), "{WAITING}");
                 }
-                bounded(stdin.lock(), 0)
+                let read = bounded(stdin.lock(), 0);
+                if matches!(&read, Ok(Some(bytes)) if bytes.is_empty()) && leads_nowhere(&stdin) {
+                    return Err(InputError::NotConnected);
+                }
+                read
             }
             Self::File(path) => File::open(path).and_then(|file| {
                 let size = file.metadata()?.len();
@@ -83,6 +87,25 @@ const WAITING: &str = if cfg!(windows) {
     "reading a message from the terminal; end with Ctrl-D"
 };
 
+/// Whether standard input is the null device, which is what a closed one becomes before `main`.
+#[cfg(unix)]
+fn leads_nowhere(stdin: &io::Stdin) -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let opened = stdin.as_fd().try_clone_to_owned().map(File::from);
+    let opened = opened.and_then(|file| file.metadata());
+    let (Ok(opened), Ok(null)) = (opened, fs::metadata("/dev/null")) else {
+        return false;
+    };
+    opened.file_type().is_char_device() && opened.rdev() == null.rdev()
+}
+
+/// Elsewhere nothing tells it from an empty one.
+#[cfg(not(unix))]
+fn leads_nowhere(_: &io::Stdin) -> bool {
+    false
+}
+
 /// Reads to the end, or gives nothing where that is further away than [`MOST`].
 ///
 /// `size` is what the file system says. A device or a pipe says 0, and a file may grow while it is
@@ -103,6 +126,10 @@ pub(crate) enum InputError {
         "cannot read {0}: no such file; give the path of a file that holds a JSON-RPC message, or - to read standard input"
     )]
     Missing(String),
+    #[error(
+        "cannot read standard input: it is closed or the null device; pipe a message into it, or give the path of a file"
+    )]
+    NotConnected,
     #[error("cannot read {0}: it is a directory; give the path of one file")]
     Directory(String),
     #[error("cannot read {0}: permission denied; make it readable for you, or give a file that is")]

@@ -56,12 +56,21 @@ impl Formatter for Printable {
             let (tame, after) = rest.split_at(at);
             out.write_all(tame.as_bytes())?;
             for unit in wild.encode_utf16(&mut units) {
-                write!(out, "\\u{unit:04x}")?;
+                out.write_all(&escape(*unit))?;
             }
             rest = after.get(wild.len_utf8()..).unwrap_or_default();
         }
         out.write_all(rest.as_bytes())
     }
+}
+
+/// `\uXXXX`, by hand, as a string may hold tens of millions of them.
+fn escape(unit: u16) -> [u8; 6] {
+    let digit = |shift: u16| match u8::try_from(unit >> shift & 0xf).unwrap_or_default() {
+        nibble @ 0..=9 => b'0' + nibble,
+        nibble => b'a' - 10 + nibble,
+    };
+    [b'\\', b'u', digit(12), digit(8), digit(4), digit(0)]
 }
 
 #[cfg(test)]

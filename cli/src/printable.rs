@@ -5,26 +5,52 @@
 //! a text means is no business of this file.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use unicode_width::UnicodeWidthChar;
 
-/// How much of a string is quoted in a sentence; names that people choose are shorter.
+/// How much of a string is quoted in a sentence, in columns; names that people choose are shorter.
+/// It bounds the characters too, as some take no column.
 const QUOTED: usize = 60;
 
 /// Whether a character shows itself and does nothing else.
+///
+/// Cheap for every character but the first of its kind: there may be tens of millions of them.
 pub(crate) fn is_tame(c: char) -> bool {
-    match c {
-        ' '..='~' => true,
-        // The standard library calls every space but the first unprintable; this one is how
-        // Japanese text is spaced.
-        '\u{3000}' => true,
-        // It escapes controls, format and direction marks, private and unassigned characters. A
-        // mark that combines with the letter before it is escaped only where it has none.
-        _ => {
-            let mut pair = String::from("a");
-            pair.push(c);
-            pair.escape_debug().nth(2).is_none()
-        }
+    const UNKNOWN: u8 = 0;
+    const TAME: u8 = 1;
+    const WILD: u8 = 2;
+    /// What has been found out, by character. Of these pages only those that are used take memory.
+    static FOUND: [AtomicU8; char::MAX as usize + 1] =
+        [const { AtomicU8::new(UNKNOWN) }; char::MAX as usize + 1];
+
+    if matches!(c, ' '..='~') {
+        return true;
     }
+    let Some(found) = FOUND.get(c as usize) else {
+        return shows_itself(c);
+    };
+    match found.load(Relaxed) {
+        UNKNOWN => {
+            let tame = shows_itself(c);
+            found.store(if tame { TAME } else { WILD }, Relaxed);
+            tame
+        }
+        known => known == TAME,
+    }
+}
+
+/// The same from the beginning. The standard library walks through long lists for it.
+fn shows_itself(c: char) -> bool {
+    // It escapes quotation marks, and calls every space but the first unprintable; the second one
+    // here is how Japanese text is spaced.
+    if matches!(c, ' '..='~' | '\u{3000}') {
+        return true;
+    }
+    // It escapes controls, format and direction marks, private and unassigned characters. A mark
+    // that combines with the letter before it is escaped only where it has none.
+    let mut pair = String::from("a");
+    pair.push(c);
+    pair.escape_debug().nth(2).is_none()
 }
 
 /// The columns that a character takes, or its escape.
@@ -77,12 +103,15 @@ pub(crate) fn lines(lines: &str) -> String {
 /// A string in quotation marks, cut where it is very long.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
+    let mut columns = 0;
     for (count, c) in text.chars().enumerate() {
-        if count == QUOTED {
+        let escaped = matches!(c, '"' | '\\');
+        columns += width(c) + usize::from(escaped);
+        if count == QUOTED || columns > QUOTED {
             out.push('…');
             break;
         }
-        if matches!(c, '"' | '\\') {
+        if escaped {
             out.push('\\');
         }
         push(&mut out, c);
@@ -93,7 +122,8 @@ pub(crate) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_tame, quoted, text};
+    use super::{QUOTED, is_tame, quoted, shows_itself, text};
+    use unicode_width::UnicodeWidthStr;
 
     #[test]
     fn what_shows_itself_is_left_alone() {
@@ -117,5 +147,31 @@ mod tests {
         assert_eq!(quoted(r#"say "\""#), r#""say \"\\\"""#);
         assert_eq!(quoted(&"x".repeat(60)), format!("\"{}\"", "x".repeat(60)));
         assert_eq!(quoted(&"x".repeat(61)), format!("\"{}…\"", "x".repeat(60)));
+        // However wide a character or its escape is, and however many characters take no column.
+        for c in [
+            "\u{202e}",
+            "\u{e0041}",
+            "日",
+            "\"",
+            "\\",
+            "e\u{301}",
+            "\u{301}",
+        ] {
+            let quoted = quoted(&c.repeat(1000));
+            assert!(quoted.width() <= QUOTED + r#""…""#.width(), "{quoted}");
+            assert!(quoted.chars().count() <= QUOTED + 3, "{quoted}");
+        }
+        assert_eq!(
+            quoted(&"\u{202e}".repeat(8)),
+            format!("\"{}…\"", "\\u{202e}".repeat(7))
+        );
+    }
+
+    #[test]
+    fn what_was_found_out_stays_true() {
+        for c in ('\0'..=char::MAX).step_by(13) {
+            let expected = shows_itself(c);
+            assert_eq!([is_tame(c), is_tame(c)], [expected, expected], "{c:?}");
+        }
     }
 }

@@ -4,11 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "cli/streams.rs"]
+mod streams;
+
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -145,24 +148,6 @@ fn invalid_examples_in_json() {
 }
 
 #[test]
-fn standard_input_is_read_where_asked() {
-    let run = check_stdin(br#"{"jsonrpc":"2.0","method":"cauce.ping"}"#, &[]);
-    assert_eq!(run.code, Some(0));
-    assert_eq!(
-        run.stdout,
-        "valid notification: method \"cauce.ping\", no params\n"
-    );
-    assert_eq!(run.stderr, "");
-
-    let run = check_stdin(b"", &[]);
-    assert_eq!(run.code, Some(1));
-    assert_snapshot!(run.stdout, @r"
-    not valid: nothing was sent; send one JSON-RPC message or a batch (line 1, column 1)
-    a server answers -32700 Parse error
-    ");
-}
-
-#[test]
 fn bytes_that_are_no_text_are_pointed_at() {
     let run = check_stdin(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}", &[]);
     assert_eq!(run.code, Some(1));
@@ -172,6 +157,32 @@ fn bytes_that_are_no_text_are_pointed_at() {
       1 | {"jsonrpc":"2.0","method":"\xff\xfe"}
         |                            ^
     "#);
+}
+
+#[test]
+fn a_byte_order_mark_is_named() {
+    let message = b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"method\":\"a\"}";
+    let run = check_stdin(message, &[]);
+    assert_eq!(run.code, Some(1));
+    assert_snapshot!(run.stdout, @r#"
+    not valid: JSON allows no such character here (line 1, column 1)
+    a server answers -32700 Parse error
+      1 | \u{feff}{"jsonrpc":"2.0","method":"a"}
+        | ^
+    note: the text begins with a byte order mark, which JSON does not allow; save it as UTF-8 without one
+    "#);
+    let run = check_stdin(message, &["--output", "json"]);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(report["notes"][0]["name"], "byte_order_mark");
+}
+
+#[test]
+fn a_blank_text_has_nothing_to_show() {
+    let run = check_stdin(&[b' '; 1000], &[]);
+    assert_snapshot!(run.stdout, @r"
+    not valid: nothing was sent; send one JSON-RPC message or a batch (line 1, column 1001)
+    a server answers -32700 Parse error
+    ");
 }
 
 #[test]
@@ -234,39 +245,6 @@ fn the_version_is_told() {
     assert_eq!(run.code, Some(0));
     let version = concat!("interzone ", env!("CARGO_PKG_VERSION"), "\n");
     assert_eq!(run.stdout, version);
-}
-
-#[test]
-fn what_never_ends_is_not_read_to_its_end() {
-    let run = finish(interzone().args(["check", "-"]), io::repeat(b' '));
-    assert_eq!(run.code, Some(2));
-    assert_eq!(run.stdout, "");
-    assert_snapshot!(run.stderr, @"error: cannot read standard input: it is larger than 64 MiB; give one message, or split the batch");
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_device_is_not_read_to_its_end() {
-    let run = run(&["check", "/dev/zero"]);
-    assert_eq!(run.code, Some(2));
-    assert!(run.stderr.contains("larger than 64 MiB"), "{}", run.stderr);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn an_answer_that_cannot_be_written_is_no_verdict() {
-    let full = File::options().write(true).open("/dev/full").unwrap();
-    let output = interzone()
-        .args(["check", "examples/messages/request.json"])
-        .stdout(full)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        told.starts_with("error: cannot write the answer: "),
-        "{told}"
-    );
 }
 
 /// Everything that a file may hold to drive a terminal or to deceive its reader.
@@ -342,30 +320,6 @@ fn a_batch_beyond_all_measure_is_refused() {
     let report: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(run.code, Some(1));
     assert_eq!(report["problem"]["name"], "batch_too_large");
-}
-
-#[test]
-fn a_reader_that_goes_away_is_no_error() {
-    // Far more lines than a pipe holds, so the binary is still writing when nobody reads.
-    for (item, code) in [(r#"{"jsonrpc":"2.0","method":"a"}"#, 0), ("0", 1)] {
-        let file = scratch(&format!("piped-{code}.json"));
-        fs::write(&file, format!("[{}]", vec![item; 20_000].join(","))).unwrap();
-        let mut child = interzone()
-            .arg("check")
-            .arg(file)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        stdout.read_line(&mut line).unwrap();
-        drop(stdout);
-        let output = child.wait_with_output().unwrap();
-        assert!(line.starts_with("[0] "), "{line}");
-        assert_eq!(output.stderr, b"");
-        assert_eq!(output.status.code(), Some(code), "the verdict stands");
-    }
 }
 
 #[test]

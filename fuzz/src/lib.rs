@@ -3,6 +3,8 @@
 mod batch;
 mod document;
 mod oracle;
+#[cfg(test)]
+mod seeds;
 
 pub use batch::check_batch;
 pub use document::check_document;

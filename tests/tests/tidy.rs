@@ -4,11 +4,17 @@
 //! Nothing that needs a running program belongs here: that is `it/`.
 
 #[cfg(test)]
+#[path = "tidy/codes.rs"]
+mod codes;
+#[cfg(test)]
 #[path = "tidy/examples.rs"]
 mod examples;
 #[cfg(test)]
 #[path = "tidy/links.rs"]
 mod links;
+#[cfg(test)]
+#[path = "tidy/prove.rs"]
+mod prove;
 #[cfg(test)]
 #[path = "tidy/rules.rs"]
 mod rules;
@@ -85,9 +91,9 @@ fn hub_and_store_see_only_the_vocabulary() {
 #[test]
 fn error_codes_have_one_home() {
     everywhere(
-        rules::codes_at_home,
-        "name the code as a constant in the `codes.rs` of its dialect (the standard ones are in \
-         jsonrpc/src/codes.rs) and use the name",
+        codes::codes_at_home,
+        "name the code as a constant in protocol/src/<dialect>/codes.rs (those of JSON-RPC itself \
+         are in jsonrpc/src/codes.rs, and only those) and use the name",
     );
 }
 

@@ -31,6 +31,10 @@ fn shows_the_line_and_only_the_line() {
     check(b"one\ntwo", 3, "one", 3);
     assert_eq!(around(b"", 0), None);
     assert_eq!(around(b"{\n", 2), None);
+    let blank = " \t".repeat(1000);
+    for offset in [0, 1000, 2000] {
+        assert_eq!(around(blank.as_bytes(), offset), None, "{offset}");
+    }
 }
 
 #[test]

@@ -54,6 +54,7 @@ pub(crate) fn says_what_it_is_for(source: &Source) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prove::{breaks, keeps};
 
     #[test]
     fn lengths() {
@@ -77,33 +78,24 @@ mod tests {
 
     #[test]
     fn names() {
-        let check = |path: &str, expect: usize| {
-            assert_eq!(
-                has_a_telling_name(&Source::new(path, "")).len(),
-                expect,
-                "{path}"
-            );
-        };
-        check("hub/src/utils.rs", 1);
-        check("hub/src/common/clock.rs", 1);
-        check("hub/src/tasks/mod.rs", 1);
-        check("hub/src/clock.rs", 0);
-        check("hub/src/commons.rs", 0);
+        breaks(has_a_telling_name, "hub/src/utils.rs", "");
+        breaks(has_a_telling_name, "hub/src/common/clock.rs", "");
+        breaks(has_a_telling_name, "hub/src/tasks/mod.rs", "");
+        keeps(has_a_telling_name, "hub/src/clock.rs", "");
+        keeps(has_a_telling_name, "hub/src/commons.rs", "");
     }
 
     #[test]
     fn openings() {
-        let check = |text: &str, expect: usize| {
-            assert_eq!(
-                says_what_it_is_for(&Source::new("hub/src/a.rs", text)).len(),
-                expect,
-                "{text}"
-            );
-        };
-        check("//! The clock.\n", 0);
-        check("//!\n//! The clock.\n", 1);
-        check("use std::fmt;\n//! The clock.\n", 1);
-        check("\n", 1);
-        check("", 1);
+        keeps(says_what_it_is_for, "hub/src/a.rs", "//! The clock.\n");
+        let closed = [
+            "//!\n//! The clock.\n",
+            "use std::fmt;\n//! The clock.\n",
+            "\n",
+            "",
+        ];
+        for text in closed {
+            breaks(says_what_it_is_for, "hub/src/a.rs", text);
+        }
     }
 }

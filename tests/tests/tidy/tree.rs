@@ -4,6 +4,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::source::{Line, Source};
+
 /// Folders that hold what was built or found, not what was written.
 const NOT_OURS: &[&str] = &["target", "node_modules"];
 /// The same, where the name alone would not tell.
@@ -25,6 +27,17 @@ impl Finding {
             what: what.into(),
         }
     }
+}
+
+/// The lines of a file that something is wrong with, as `broken` says.
+pub(crate) fn findings<'a>(
+    source: &Source,
+    lines: impl Iterator<Item = &'a Line>,
+    broken: impl Fn(&Line) -> Option<String>,
+) -> Vec<Finding> {
+    lines
+        .filter_map(|line| broken(line).map(|what| Finding::new(&source.path, line.number, what)))
+        .collect()
 }
 
 impl fmt::Display for Finding {

@@ -257,6 +257,7 @@ pub(crate) fn believed(walls: Walls<'_>) -> BTreeMap<String, Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prove::{breaks, keeps};
 
     fn member(name: &str, uses: &[&str], dev: bool) -> Member {
         let uses = uses.iter().map(|used| ((*used).to_owned(), dev)).collect();
@@ -269,16 +270,10 @@ mod tests {
     #[test]
     fn edges() {
         let check = |name: &str, used: &str, expect: usize| {
-            assert_eq!(
-                undrawn(&member(name, &[used], false), WALLS).len(),
-                expect,
-                "{name} {used}"
-            );
-            assert_eq!(
-                undrawn(&member(name, &[used], true), WALLS).len(),
-                expect,
-                "{name} {used}"
-            );
+            for dev in [false, true] {
+                let found = undrawn(&member(name, &[used], dev), WALLS);
+                assert_eq!(found.len(), expect, "{name} {used} {dev}");
+            }
         };
         check("protocol", "interzone-jsonrpc", 0);
         check("jsonrpc", "interzone-protocol", 1);
@@ -292,16 +287,10 @@ mod tests {
     #[test]
     fn crates_from_outside() {
         let check = |name: &str, used: &str, expect: usize| {
-            assert_eq!(
-                out_of_place(&member(name, &[used], false)).len(),
-                expect,
-                "{name} {used}"
-            );
-            assert_eq!(
-                out_of_place(&member(name, &[used], true)),
-                [""; 0],
-                "{name} {used}"
-            );
+            for (dev, expect) in [(false, expect), (true, 0)] {
+                let found = out_of_place(&member(name, &[used], dev));
+                assert_eq!(found.len(), expect, "{name} {used} {dev}");
+            }
         };
         check("jsonrpc", "serde", 0);
         check("jsonrpc", "thiserror", 1);
@@ -319,23 +308,18 @@ mod tests {
 
     #[test]
     fn vocabulary() {
-        let check = |path: &str, text: &str, expect: usize| {
-            assert_eq!(
-                only_vocab(&Source::new(path, text)).len(),
-                expect,
-                "{path} {text}"
-            );
-        };
-        check("hub/src/a.rs", "use interzone_protocol::vocab::TaskId;", 0);
-        check("hub/src/a.rs", "use interzone_protocol::acp::Task;", 1);
-        check("store/src/a.rs", "use interzone_protocol::{acp, vocab};", 1);
-        check("store/src/a.rs", "use interzone_protocol as p;", 1);
-        check("store/src/a.rs", "use interzone_protocol::vocabulary;", 1);
-        check(
-            "execution/src/a.rs",
+        let vocab = "use interzone_protocol::vocab::TaskId;";
+        keeps(only_vocab, "hub/src/a.rs", vocab);
+        for other in [
             "use interzone_protocol::acp::Task;",
-            0,
-        );
+            "use interzone_protocol::{acp, vocab};",
+            "use interzone_protocol as p;",
+            "use interzone_protocol::vocabulary;",
+        ] {
+            breaks(only_vocab, "hub/src/a.rs", other);
+            breaks(only_vocab, "store/src/a.rs", other);
+            keeps(only_vocab, "execution/src/a.rs", other);
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) struct Report<'a> {
     pub(super) valid: bool,
     #[serde(flatten)]
     pub(super) finding: Finding<'a>,
-    /// What a sender should know although it makes nothing invalid.
+    /// What a sender should know besides the verdict.
     pub(super) notes: Vec<Note>,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Trouble {
     pub(super) code: ErrorCode,
 }
 
-/// Something that other peers may take otherwise.
+/// Something that other peers may take otherwise, or that cannot be seen.
 #[derive(Debug, Serialize)]
 pub(super) struct Note {
     name: &'static str,
@@ -101,8 +101,23 @@ pub(super) struct Note {
     pub(super) position: Option<Position>,
 }
 
+/// What some editors put before a text in UTF-8. It cannot be seen, so it is named.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Judges what stands in a file.
 pub(super) fn judge(bytes: &[u8]) -> Report<'_> {
+    let mut report = judge_message(bytes);
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        report.notes.push(Note::new(
+            "byte_order_mark",
+            "the text begins with a byte order mark, which JSON does not allow; save it as UTF-8 without one"
+                .to_owned(),
+        ));
+    }
+    report
+}
+
+fn judge_message(bytes: &[u8]) -> Report<'_> {
     match (parse(bytes, &POLICY), parse(bytes, &STRICT)) {
         (Parsed::Batch(items), Parsed::Batch(strict)) => batch(items, strict),
         (Parsed::One(item), Parsed::One(strict)) => one(item, Some(strict)),
