@@ -100,6 +100,9 @@ pub enum EventBody {
     },
     /// The agent's answer grew.
     Text {
+        /// Which run of the agent it belongs to: each begins its answer anew.
+        #[serde(default)]
+        run: u64,
         /// How many bytes of it there were before.
         offset: u64,
         /// What was added.

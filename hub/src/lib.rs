@@ -4,9 +4,20 @@
 //! inbox and outbox. It holds pure rules, and the ports that the outside fills. No HTTP, no SQL, no
 //! Slack and no dialect may enter; it starts no background work, and reads neither the clock nor the
 //! environment.
+//!
+//! [`Hub`] is the way in. Each of its methods first decides whether the [`Caller`] may, then applies
+//! a rule to what is stored, and commits everything that follows from it at once: the state, its
+//! events, what must leave by the outbox, the signals on topics. If somebody else was faster, it
+//! decides again.
 
+mod access;
+mod agent;
+mod bus;
 mod clock;
+mod error;
 mod event;
+mod hub;
+mod limits;
 mod outbox;
 mod packed;
 pub mod ports;
@@ -15,9 +26,18 @@ mod retention;
 mod stream;
 mod task;
 mod topic;
+mod transitions;
 
+pub use access::Caller;
+pub use agent::{Agent, AgentError, AgentInfo, Outcome, Output, Registry, Route, Skill, Turn};
 pub use clock::{Clock, IdSource, RandomIds, SystemClock};
+pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
+pub use hub::{
+    Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run, Seen,
+    TaskDetail, TaskPage, TurnStart, Watch,
+};
+pub use limits::Limits;
 pub use outbox::{OutboxEntry, RetryPolicy, Settlement};
 pub use packed::{Blob, BlobId, HasParts, INLINE_LIMIT, NotABlobId, Packed};
 pub use quota::{Charge, Rate};
@@ -27,3 +47,4 @@ pub use task::{Push, Task, TaskCursor, TaskQuery};
 pub use topic::{
     Acked, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState, TopicTrie,
 };
+pub use transitions::{stream_may_move, task_may_move};
