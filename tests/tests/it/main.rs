@@ -1,1 +1,3 @@
-//! The end-to-end tests: one binary.
+//! The end-to-end tests: one binary, real parts.
+
+mod hub;
