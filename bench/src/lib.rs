@@ -1,1 +1,8 @@
-//! What the measurements share.
+//! What the measurements share: instructions counted, time taken, tables drawn.
+//!
+//! A measurement is a program of its own under `benches/` that puts contenders side by side in one
+//! run. Nothing here knows what is measured, and nothing of the product may depend on it.
+
+pub mod callgrind;
+pub mod clock;
+pub mod table;

@@ -38,7 +38,14 @@ pub struct Answers {
     /// Where the answers begin: a buffer may be handed in with something in it.
     start: usize,
     batch: bool,
+    /// How many answers may come.
+    expected: usize,
 }
+
+/// The room that an answer is given before its size is known: an envelope and a small result.
+const USUAL_ANSWER: usize = 128;
+/// The most room to make for answers that nobody has asked to be written yet.
+const MOST_AHEAD: usize = 64 * 1024;
 
 impl Answers {
     /// Answers to what was parsed: an array for a batch, else a single response.
@@ -52,6 +59,10 @@ impl Answers {
             start: out.len(),
             out,
             batch: matches!(parsed, Parsed::Batch(_)),
+            expected: match parsed {
+                Parsed::One(_) => 1,
+                Parsed::Batch(items) => items.len(),
+            },
         }
     }
 
@@ -109,8 +120,12 @@ impl Answers {
     }
 
     fn separate(&mut self) {
+        let first = self.out.len() == self.start;
+        if first {
+            self.out
+                .reserve(MOST_AHEAD.min(self.expected.saturating_mul(USUAL_ANSWER)));
+        }
         if self.batch {
-            let first = self.out.len() == self.start;
             self.out.push(if first { b'[' } else { b',' });
         }
     }

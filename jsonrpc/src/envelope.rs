@@ -5,7 +5,7 @@ use crate::policy::{
     Rulebook,
 };
 use crate::problem::Problem;
-use crate::scan::{Fault, Kind, Scanner, Value};
+use crate::scan::{Kind, Scanner, Step, Value};
 use crate::{Error, Message, Notification, RawJson, Request, RequestId, Response, Version};
 use crate::{id, method};
 use std::borrow::Cow;
@@ -47,51 +47,48 @@ pub(crate) struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     /// Reads the object whose brace stands here, inside `depth` open containers.
-    pub(crate) fn read(scanner: &mut Scanner<'a>, depth: u32) -> Result<Self, Fault> {
-        let mut envelope = Self {
-            start: scanner.at,
-            ..Self::default()
-        };
-        members(scanner, depth, |scanner, name| {
-            let (member, slot) = match &*unquoted(name) {
-                "jsonrpc" => ("jsonrpc", &mut envelope.jsonrpc),
-                "id" => ("id", &mut envelope.id),
-                "method" => ("method", &mut envelope.method),
-                "params" => ("params", &mut envelope.params),
-                "result" => ("result", &mut envelope.result),
-                "error" => {
-                    if envelope.error.is_none() && scanner.peek_token() == b'{' {
-                        let at = scanner.at;
-                        envelope.error_members = Some(ErrorMembers::read(scanner, depth + 1)?);
-                        let text = scanner.slice(at, scanner.at);
-                        envelope.error = Some(Value {
-                            text,
-                            at,
+    ///
+    /// The members are written where they stay: a fresh envelope is handed in, and not handed back.
+    pub(crate) fn read(&mut self, scanner: &mut Scanner<'a>, depth: u32) -> Step<()> {
+        self.start = scanner.at;
+        members(scanner, depth, |scanner, name, at| {
+            let (member, slot) = match name {
+                "\"jsonrpc\"" => ("jsonrpc", &mut self.jsonrpc),
+                "\"id\"" => ("id", &mut self.id),
+                "\"method\"" => ("method", &mut self.method),
+                "\"params\"" => ("params", &mut self.params),
+                "\"result\"" => ("result", &mut self.result),
+                "\"error\"" => {
+                    if self.error.is_none() && scanner.peek_token() == b'{' {
+                        let start = scanner.at;
+                        self.error_members = Some(ErrorMembers::read(scanner, depth + 1)?);
+                        self.error = Some(Value {
+                            text: scanner.slice(start, scanner.at),
+                            at: start,
                             kind: Kind::Object,
                             escaped: false,
                         });
                         return Ok(());
                     }
-                    ("error", &mut envelope.error)
+                    ("error", &mut self.error)
                 }
                 _ => {
-                    envelope.extra.get_or_insert(name.at);
-                    scanner.value(depth + 1)?;
+                    self.extra.get_or_insert(at);
+                    scanner.step(depth + 1)?;
                     return Ok(());
                 }
             };
-            let value = scanner.value(depth + 1)?;
+            let value = scanner.step(depth + 1)?;
             if slot.replace(value).is_some() {
-                envelope.duplicate.get_or_insert((member, name.at));
+                self.duplicate.get_or_insert((member, at));
             }
             Ok(())
-        })?;
-        Ok(envelope)
+        })
     }
 
     /// Decides what the message is, by the policy of its method.
     pub(crate) fn judge<R: Rulebook + ?Sized>(
-        self,
+        &self,
         rules: &R,
         door: &Policy,
     ) -> Result<Message<'a>, Refusal<'a>> {
@@ -103,9 +100,9 @@ impl<'a> Envelope<'a> {
             Some(value) if value.kind == Kind::String && unquoted(value) == Version::TEXT => {}
             Some(value) => return Err(Refusal::new(Problem::VersionWrong, value.at)),
         }
-        let outcome = self.result.or(self.error);
-        match (self.method, outcome) {
-            (Some(method), None) => self.judge_call(&method, rules),
+        let outcome = self.result.as_ref().or(self.error.as_ref());
+        match (&self.method, outcome) {
+            (Some(method), None) => self.judge_call(method, rules),
             (None, Some(_)) => self.judge_response(door),
             (Some(_), Some(outcome)) => Err(Refusal::new(Problem::RequestAndResponse, outcome.at)),
             (None, None) => Err(Refusal::new(Problem::NotAMessage, self.start)),
@@ -113,7 +110,7 @@ impl<'a> Envelope<'a> {
     }
 
     fn judge_call<R: Rulebook + ?Sized>(
-        self,
+        &self,
         method: &Value<'a>,
         rules: &R,
     ) -> Result<Message<'a>, Refusal<'a>> {
@@ -163,7 +160,7 @@ impl<'a> Envelope<'a> {
         Ok(message)
     }
 
-    fn judge_response(self, door: &Policy) -> Result<Message<'a>, Refusal<'a>> {
+    fn judge_response(&self, door: &Policy) -> Result<Message<'a>, Refusal<'a>> {
         if door.responses == Responses::Refuse {
             return Err(Refusal::new(Problem::ResponseRefused, self.start));
         }
@@ -176,7 +173,7 @@ impl<'a> Envelope<'a> {
         if let (Some(at), ExtraMembers::Refuse) = (extra, door.extra_members) {
             return Err(Refusal::new(Problem::ExtraMember, at));
         }
-        let outcome = match (self.result, self.error, self.error_members) {
+        let outcome = match (&self.result, &self.error, &self.error_members) {
             (Some(_), Some(error), _) => {
                 return Err(Refusal::new(Problem::ResultAndError, error.at));
             }
@@ -216,21 +213,21 @@ pub(crate) struct ErrorMembers<'a> {
 
 impl<'a> ErrorMembers<'a> {
     /// Reads the object whose brace stands here, inside `depth` open containers.
-    pub(crate) fn read(scanner: &mut Scanner<'a>, depth: u32) -> Result<Self, Fault> {
+    pub(crate) fn read(scanner: &mut Scanner<'a>, depth: u32) -> Step<Self> {
         let mut error = Self::default();
-        members(scanner, depth, |scanner, name| {
-            let (member, slot) = match &*unquoted(name) {
-                "code" => ("error.code", &mut error.code),
-                "message" => ("error.message", &mut error.message),
-                "data" => ("error.data", &mut error.data),
+        members(scanner, depth, |scanner, name, at| {
+            let (member, slot) = match name {
+                "\"code\"" => ("error.code", &mut error.code),
+                "\"message\"" => ("error.message", &mut error.message),
+                "\"data\"" => ("error.data", &mut error.data),
                 _ => {
-                    error.extra.get_or_insert(name.at);
-                    scanner.value(depth + 1)?;
+                    error.extra.get_or_insert(at);
+                    scanner.step(depth + 1)?;
                     return Ok(());
                 }
             };
-            if slot.replace(scanner.value(depth + 1)?).is_some() {
-                error.duplicate.get_or_insert((member, name.at));
+            if slot.replace(scanner.step(depth + 1)?).is_some() {
+                error.duplicate.get_or_insert((member, at));
             }
             Ok(())
         })?;
@@ -238,7 +235,7 @@ impl<'a> ErrorMembers<'a> {
     }
 
     /// Decides whether the object, which begins at `start`, is an error.
-    pub(crate) fn judge(self, start: usize, policy: &Policy) -> Result<Error<'a>, Refusal<'a>> {
+    pub(crate) fn judge(&self, start: usize, policy: &Policy) -> Result<Error<'a>, Refusal<'a>> {
         if let Some((member, at)) = self.duplicate {
             return Err(Refusal::new(Problem::DuplicateMember(member), at));
         }
@@ -270,12 +267,15 @@ impl<'a> ErrorMembers<'a> {
 }
 
 /// Walks the members of the object whose brace stands here, inside `depth` open containers.
+///
+/// `each` is told a member's name and where that stands, with the scanner at the value. Names come
+/// in their quotes, as that saves taking them off, and without escapes: `"\u0069d"` is `"id"`.
 #[inline]
 fn members<'a>(
     scanner: &mut Scanner<'a>,
     depth: u32,
-    mut each: impl FnMut(&mut Scanner<'a>, &Value<'a>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    mut each: impl FnMut(&mut Scanner<'a>, &str, usize) -> Step<()>,
+) -> Step<()> {
     scanner.enter(depth)?;
     if scanner.peek_token() == b'}' {
         scanner.at += 1;
@@ -283,7 +283,14 @@ fn members<'a>(
     }
     loop {
         let name = scanner.member_name()?;
-        each(scanner, &name)?;
+        let respelt;
+        let text = if name.escaped {
+            respelt = format!("\"{}\"", unescaped(&name));
+            &respelt
+        } else {
+            name.text
+        };
+        each(scanner, text, name.at)?;
         match scanner.peek_token() {
             b',' => scanner.at += 1,
             b'}' => {
@@ -299,12 +306,17 @@ fn members<'a>(
 #[inline]
 fn unquoted<'a>(string: &Value<'a>) -> Cow<'a, str> {
     if string.escaped {
-        // The scanner has refused every escape that serde_json would refuse.
-        Cow::Owned(serde_json::from_str(string.text).unwrap_or_default())
+        Cow::Owned(unescaped(string))
     } else {
         let inside = string.text.len().saturating_sub(1);
         Cow::Borrowed(string.text.get(1..inside).unwrap_or_default())
     }
+}
+
+#[cold]
+fn unescaped(string: &Value<'_>) -> String {
+    // The scanner has refused every escape that serde_json would refuse.
+    serde_json::from_str(string.text).unwrap_or_default()
 }
 
 /// An id, or nothing where it is null.

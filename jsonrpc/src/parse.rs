@@ -5,7 +5,7 @@ use crate::policy::{Batches, Policy, Rulebook};
 use crate::position::{Position, Ruler};
 use crate::problem::Problem;
 use crate::reject::Rejection;
-use crate::scan::{Fault, Scanner};
+use crate::scan::{Scanner, Step};
 use crate::{Error, Message, Notification, Request, Response};
 
 /// A valid message, or what is wrong with what stands in its place.
@@ -81,7 +81,7 @@ struct Reader<'a, 'r, R: ?Sized> {
 }
 
 impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
-    fn document(&mut self) -> Result<Parsed<'a>, Fault> {
+    fn document(&mut self) -> Step<Parsed<'a>> {
         let first = self.scanner.peek_token();
         if self.scanner.at_end() {
             return self.scanner.fault(Problem::EmptyBody);
@@ -99,9 +99,9 @@ impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
         }
     }
 
-    fn batch(&mut self, start: usize) -> Result<Parsed<'a>, Fault> {
+    fn batch(&mut self, start: usize) -> Step<Parsed<'a>> {
         let Batches::UpTo(most) = self.door.batches else {
-            self.scanner.value(0)?;
+            self.scanner.step(0)?;
             return Ok(self.refuse_all(Problem::BatchRefused, start));
         };
         self.scanner.enter(0)?;
@@ -117,7 +117,7 @@ impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
                 items.push(self.item(1)?);
             } else {
                 // Too many to keep, but the rest must still be JSON for -32600 to be right.
-                self.scanner.value(1)?;
+                self.scanner.step(1)?;
             }
             match self.scanner.peek_token() {
                 b',' => self.scanner.at += 1,
@@ -140,16 +140,17 @@ impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
     }
 
     /// Reads and judges what stands where a message belongs.
-    fn item(&mut self, depth: u32) -> Result<Item<'a>, Fault> {
+    fn item(&mut self, depth: u32) -> Step<Item<'a>> {
         if self.scanner.peek_token() != b'{' {
-            let value = self.scanner.value(depth)?;
+            let value = self.scanner.step(depth)?;
             let position = self.ruler.locate(value.at);
             return Ok(Err(Rejection::new(
                 Problem::NotAnObject(value.kind),
                 position,
             )));
         }
-        let envelope = Envelope::read(&mut self.scanner, depth)?;
+        let mut envelope = Envelope::default();
+        envelope.read(&mut self.scanner, depth)?;
         Ok(envelope.judge(self.rules, &self.door).map_err(|refusal| {
             let Refusal { problem, at, call } = refusal;
             let position = self.ruler.locate(at);
@@ -210,7 +211,7 @@ pub(crate) fn error_object(text: &str) -> Result<Error<'_>, Rejection<'_>> {
         ErrorMembers::read(&mut scanner, 0).map(|members| members.judge(start, &Policy::STANDARD))
     } else {
         scanner
-            .value(0)
+            .step(0)
             .map(|value| Err(Refusal::new(Problem::ErrorKind(value.kind), value.at)))
     };
     match outcome {

@@ -10,6 +10,7 @@ use crate::problem::Problem;
 mod strings;
 
 pub(crate) use strings::special;
+use strings::{Passed, string};
 
 /// The deepest nesting that can be asked for; one bit of a `u128` remembers each open container.
 pub(crate) const DEEPEST: u32 = 128;
@@ -78,6 +79,10 @@ pub(crate) struct Fault {
     pub(crate) at: usize,
 }
 
+/// What a step gives. The fault is boxed so that a step which goes well, as nearly all do, hands
+/// back a register or two and not a structure in memory.
+pub(crate) type Step<T> = Result<T, Box<Fault>>;
+
 /// A checked value: its text, and where it stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<'a> {
@@ -88,6 +93,8 @@ pub(crate) struct Value<'a> {
     pub(crate) escaped: bool,
 }
 
+/// A walk over a text. The steps below it are functions from one offset to the next, so that the
+/// offset stays in a register.
 pub(crate) struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
@@ -105,50 +112,22 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next byte; zero at the end, which no JSON token begins with.
-    #[inline]
-    pub(crate) fn peek(&self) -> u8 {
-        self.bytes.get(self.at).copied().unwrap_or(0)
-    }
-
-    /// The next byte that is not white space.
+    /// The next byte that is not white space; zero at the end.
     #[inline]
     pub(crate) fn peek_token(&mut self) -> u8 {
-        loop {
-            let byte = self.peek();
-            if byte > b' ' || !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
-                return byte;
-            }
-            self.at += 1;
-        }
+        self.at = after_space(self.bytes, self.at);
+        byte(self.bytes, self.at)
     }
 
-    pub(crate) fn fault<T>(&self, problem: Problem) -> Result<T, Fault> {
-        Err(Fault {
-            problem,
-            at: self.at,
-        })
+    #[cold]
+    pub(crate) fn fault<T>(&self, problem: Problem) -> Step<T> {
+        fault(problem, self.at)
     }
 
     /// What stands here is wrong: either nothing does, or something else was due.
     #[cold]
-    pub(crate) fn unexpected<T>(&self) -> Result<T, Fault> {
-        if self.at >= self.bytes.len() {
-            self.fault(Problem::UnexpectedEnd)
-        } else {
-            self.fault(Problem::UnexpectedCharacter)
-        }
-    }
-
-    /// Steps over `byte`, which must come next but for white space.
-    #[inline]
-    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), Fault> {
-        if self.peek_token() == byte {
-            self.at += 1;
-            Ok(())
-        } else {
-            self.unexpected()
-        }
+    pub(crate) fn unexpected<T>(&self) -> Step<T> {
+        unexpected(self.bytes, self.at)
     }
 
     /// Whether only white space is left.
@@ -158,7 +137,7 @@ impl<'a> Scanner<'a> {
 
     /// Steps over the brace or bracket that stands here, inside `depth` open containers.
     #[inline]
-    pub(crate) fn enter(&mut self, depth: u32) -> Result<(), Fault> {
+    pub(crate) fn enter(&mut self, depth: u32) -> Step<()> {
         if depth >= self.max_depth {
             return self.fault(Problem::TooDeep);
         }
@@ -167,19 +146,40 @@ impl<'a> Scanner<'a> {
     }
 
     /// Steps over one value that stands inside `depth` open containers.
-    #[inline]
     pub(crate) fn value(&mut self, depth: u32) -> Result<Value<'a>, Fault> {
+        self.step(depth).map_err(|fault| *fault)
+    }
+
+    /// The same, for the middle of a walk.
+    #[inline(always)] // a tenth of the cost of a small message
+    pub(crate) fn step(&mut self, depth: u32) -> Step<Value<'a>> {
         let first = self.peek_token();
         let at = self.at;
         let mut escaped = false;
         let kind = match first {
             b'"' => {
-                escaped = self.string()?.escaped;
+                let passed = string(self.bytes, at)?;
+                escaped = passed.escaped;
+                self.at = passed.end;
                 Kind::String
             }
-            b'{' => self.container(depth, Kind::Object)?,
-            b'[' => self.container(depth, Kind::Array)?,
-            _ => self.scalar(first)?,
+            b'{' | b'[' => {
+                let room = self.max_depth.saturating_sub(depth);
+                self.at = container(self.bytes, at, room)?;
+                if first == b'{' {
+                    Kind::Object
+                } else {
+                    Kind::Array
+                }
+            }
+            _ => {
+                self.at = scalar(self.bytes, at)?;
+                match first {
+                    b'n' => Kind::Null,
+                    b't' | b'f' => Kind::Boolean,
+                    _ => Kind::Number,
+                }
+            }
         };
         Ok(Value {
             text: self.slice(at, self.at),
@@ -196,156 +196,193 @@ impl<'a> Scanner<'a> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// Steps over a literal or a number that begins with `first`.
-    #[inline]
-    fn scalar(&mut self, first: u8) -> Result<Kind, Fault> {
-        match first {
-            b'-' | b'0'..=b'9' => self.number(),
-            b't' => self.literal(b"true", Kind::Boolean),
-            b'f' => self.literal(b"false", Kind::Boolean),
-            b'n' => self.literal(b"null", Kind::Null),
-            _ => self.unexpected(),
-        }
-    }
-
-    fn literal(&mut self, word: &[u8], kind: Kind) -> Result<Kind, Fault> {
-        for &byte in word {
-            if self.peek() != byte {
-                return self.unexpected();
-            }
-            self.at += 1;
-        }
-        Ok(kind)
-    }
-
-    fn number(&mut self) -> Result<Kind, Fault> {
-        if self.peek() == b'-' {
-            self.at += 1;
-        }
-        match self.peek() {
-            b'0' => {
-                self.at += 1;
-                if self.peek().is_ascii_digit() {
-                    return self.fault(Problem::BadNumber);
-                }
-            }
-            b'1'..=b'9' => self.digits(),
-            _ => return self.fault(Problem::BadNumber),
-        }
-        if self.peek() == b'.' {
-            self.at += 1;
-            self.some_digits()?;
-        }
-        if matches!(self.peek(), b'e' | b'E') {
-            self.at += 1;
-            if matches!(self.peek(), b'+' | b'-') {
-                self.at += 1;
-            }
-            self.some_digits()?;
-        }
-        Ok(Kind::Number)
-    }
-
-    fn digits(&mut self) {
-        while self.peek().is_ascii_digit() {
-            self.at += 1;
-        }
-    }
-
-    fn some_digits(&mut self) -> Result<(), Fault> {
-        if !self.peek().is_ascii_digit() {
-            return self.fault(Problem::BadNumber);
-        }
-        self.digits();
-        Ok(())
-    }
-
-    /// Steps over an object or array, whatever it holds.
-    ///
-    /// The open containers inside it are the low bits of `kinds`, the innermost lowest: one for an
-    /// object, zero for an array.
-    fn container(&mut self, depth: u32, outermost: Kind) -> Result<Kind, Fault> {
-        let mut open: u32 = 0;
-        let mut kinds: u128 = 0;
-        loop {
-            // A value is due.
-            match self.peek_token() {
-                b'"' => {
-                    self.string()?;
-                }
-                bracket @ (b'{' | b'[') => {
-                    self.enter(depth + open)?;
-                    open += 1;
-                    let object = bracket == b'{';
-                    kinds = (kinds << 1) | u128::from(object);
-                    // '}' and ']' both stand two places after their opening bracket.
-                    if self.peek_token() == bracket + 2 {
-                        self.at += 1;
-                        open -= 1;
-                        kinds >>= 1;
-                    } else if object {
-                        self.key()?;
-                        continue;
-                    } else {
-                        continue;
-                    }
-                }
-                first => {
-                    self.scalar(first)?;
-                }
-            }
-            // A value has ended: close what it completes.
-            loop {
-                if open == 0 {
-                    return Ok(outermost);
-                }
-                let object = kinds & 1 == 1;
-                match self.peek_token() {
-                    b',' => {
-                        self.at += 1;
-                        if object {
-                            self.key()?;
-                        }
-                        break;
-                    }
-                    b'}' if object => {}
-                    b']' if !object => {}
-                    _ => return self.unexpected(),
-                }
-                self.at += 1;
-                open -= 1;
-                kinds >>= 1;
-            }
-        }
-    }
-
-    /// Steps over a member's name and its colon.
-    #[inline]
-    fn key(&mut self) -> Result<(), Fault> {
-        if self.peek_token() != b'"' {
-            return self.unexpected();
-        }
-        self.string()?;
-        self.expect(b':')
-    }
-
     /// Steps over a member's name and its colon, and tells the name.
-    #[inline]
-    pub(crate) fn member_name(&mut self) -> Result<Value<'a>, Fault> {
+    #[inline(always)] // see `step`
+    pub(crate) fn member_name(&mut self) -> Step<Value<'a>> {
         if self.peek_token() != b'"' {
             return self.unexpected();
         }
         let at = self.at;
-        let escaped = self.string()?.escaped;
-        let text = self.slice(at, self.at);
-        self.expect(b':')?;
+        let Passed { end, escaped } = string(self.bytes, at)?;
+        self.at = colon(self.bytes, end)?;
         Ok(Value {
-            text,
+            text: self.slice(at, end),
             at,
             kind: Kind::String,
             escaped,
         })
     }
+}
+
+/// The byte at `at`; zero at the end, which no JSON token begins with.
+#[inline]
+fn byte(bytes: &[u8], at: usize) -> u8 {
+    bytes.get(at).copied().unwrap_or(0)
+}
+
+/// The offset, from `at` on, of the first byte that is not white space.
+#[inline]
+fn after_space(bytes: &[u8], mut at: usize) -> usize {
+    // Most messages have none: one comparison tells.
+    while let byte = byte(bytes, at)
+        && byte <= b' '
+        && matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+    {
+        at += 1;
+    }
+    at
+}
+
+#[cold]
+fn fault<T>(problem: Problem, at: usize) -> Step<T> {
+    Err(Box::new(Fault { problem, at }))
+}
+
+/// What stands at `at` is wrong: either nothing does, or something else was due.
+#[cold]
+fn unexpected<T>(bytes: &[u8], at: usize) -> Step<T> {
+    if at >= bytes.len() {
+        fault(Problem::UnexpectedEnd, at)
+    } else {
+        fault(Problem::UnexpectedCharacter, at)
+    }
+}
+
+/// Steps over a literal or a number.
+#[inline]
+fn scalar(bytes: &[u8], at: usize) -> Step<usize> {
+    match byte(bytes, at) {
+        b'-' | b'0'..=b'9' => number(bytes, at),
+        b't' => literal(bytes, at, b"true"),
+        b'f' => literal(bytes, at, b"false"),
+        b'n' => literal(bytes, at, b"null"),
+        _ => unexpected(bytes, at),
+    }
+}
+
+fn literal(bytes: &[u8], mut at: usize, word: &[u8]) -> Step<usize> {
+    for &letter in word {
+        if byte(bytes, at) != letter {
+            return unexpected(bytes, at);
+        }
+        at += 1;
+    }
+    Ok(at)
+}
+
+fn number(bytes: &[u8], mut at: usize) -> Step<usize> {
+    if byte(bytes, at) == b'-' {
+        at += 1;
+    }
+    match byte(bytes, at) {
+        b'0' => {
+            at += 1;
+            if byte(bytes, at).is_ascii_digit() {
+                return fault(Problem::BadNumber, at);
+            }
+        }
+        b'1'..=b'9' => at = digits(bytes, at),
+        _ => return fault(Problem::BadNumber, at),
+    }
+    if byte(bytes, at) == b'.' {
+        at = some_digits(bytes, at + 1)?;
+    }
+    if matches!(byte(bytes, at), b'e' | b'E') {
+        at += 1;
+        if matches!(byte(bytes, at), b'+' | b'-') {
+            at += 1;
+        }
+        at = some_digits(bytes, at)?;
+    }
+    Ok(at)
+}
+
+#[inline]
+fn digits(bytes: &[u8], mut at: usize) -> usize {
+    while byte(bytes, at).is_ascii_digit() {
+        at += 1;
+    }
+    at
+}
+
+fn some_digits(bytes: &[u8], at: usize) -> Step<usize> {
+    if !byte(bytes, at).is_ascii_digit() {
+        return fault(Problem::BadNumber, at);
+    }
+    Ok(digits(bytes, at))
+}
+
+/// Steps over the object or array that begins at `at`, whatever it holds, if it takes no more than
+/// `room` open containers at a time, itself counted.
+///
+/// The open containers are the low bits of `kinds`, the innermost lowest: one for an object, zero
+/// for an array.
+fn container(bytes: &[u8], mut at: usize, room: u32) -> Step<usize> {
+    let mut open: u32 = 0;
+    let mut kinds: u128 = 0;
+    loop {
+        // A value is due, in an object after its name.
+        at = after_space(bytes, at);
+        if kinds & 1 == 1 {
+            at = after_space(bytes, key(bytes, at)?);
+        }
+        match byte(bytes, at) {
+            b'"' => at = string(bytes, at)?.end,
+            bracket @ (b'{' | b'[') => {
+                if open >= room {
+                    return fault(Problem::TooDeep, at);
+                }
+                at = after_space(bytes, at + 1);
+                // '}' and ']' both stand two places after their opening bracket.
+                if byte(bytes, at) == bracket + 2 {
+                    at += 1;
+                } else {
+                    open += 1;
+                    kinds = (kinds << 1) | u128::from(bracket == b'{');
+                    continue;
+                }
+            }
+            _ => at = scalar(bytes, at)?,
+        }
+        // A value has ended: close what it completes.
+        loop {
+            if open == 0 {
+                return Ok(at);
+            }
+            at = after_space(bytes, at);
+            match byte(bytes, at) {
+                b',' => {
+                    at += 1;
+                    break;
+                }
+                b'}' if kinds & 1 == 1 => {}
+                b']' if kinds & 1 == 0 => {}
+                _ => return unexpected(bytes, at),
+            }
+            at += 1;
+            open -= 1;
+            kinds >>= 1;
+        }
+    }
+}
+
+/// Steps over the member's name that is due at `at`, and its colon.
+#[inline]
+fn key(bytes: &[u8], at: usize) -> Step<usize> {
+    if byte(bytes, at) != b'"' {
+        return unexpected(bytes, at);
+    }
+    colon(bytes, string(bytes, at)?.end)
+}
+
+/// Steps over the colon that is due but for white space.
+#[inline]
+fn colon(bytes: &[u8], at: usize) -> Step<usize> {
+    let at = after_space(bytes, at);
+    if byte(bytes, at) != b':' {
+        return unexpected(bytes, at);
+    }
+    Ok(at + 1)
 }
 
 #[cfg(test)]

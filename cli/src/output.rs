@@ -1,0 +1,83 @@
+//! Answers on standard output, in words or as JSON.
+//!
+//! What an answer says is the command's business. Nothing that somebody else wrote reaches the
+//! terminal from here without passing through `printable`.
+
+use crate::exit::Failure;
+use crate::printable;
+use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+use std::io::{self, BufWriter, Write};
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Sentences, for people
+    #[default]
+    Text,
+    /// One line of JSON, for programs
+    Json,
+}
+
+/// Lets `answer` write to standard output.
+///
+/// A reader that has gone away (`| head`) has seen what it wanted, so that is no failure.
+///
+/// # Errors
+/// The answer could not be written.
+pub(crate) fn write(answer: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match answer(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(Failure::Output),
+    }
+}
+
+/// Writes a value as one line of JSON that is safe to look at.
+pub(crate) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut *out, Printable))?;
+    writeln!(out)
+}
+
+/// JSON without the characters that drive a terminal: they become `\u` escapes, which every reader
+/// of JSON turns back into the same string.
+struct Printable;
+
+impl Formatter for Printable {
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut units = [0; 2];
+        let mut rest = fragment;
+        while let Some((at, wild)) = rest.char_indices().find(|(_, c)| !printable::is_tame(*c)) {
+            let (tame, after) = rest.split_at(at);
+            out.write_all(tame.as_bytes())?;
+            for unit in wild.encode_utf16(&mut units) {
+                write!(out, "\\u{unit:04x}")?;
+            }
+            rest = after.get(wild.len_utf8()..).unwrap_or_default();
+        }
+        out.write_all(rest.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_json;
+
+    #[test]
+    fn json_is_tame_and_means_the_same() {
+        let hostile = "a\u{9b}31m\u{202e}\u{1b}\u{e0041}\"\\ü日";
+        let mut out = Vec::new();
+        write_json(&mut out, &hostile).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            text,
+            "\"a\\u009b31m\\u202e\\u001b\\udb40\\udc41\\\"\\\\ü日\"\n"
+        );
+        assert_eq!(serde_json::from_str::<String>(&text).unwrap(), hostile);
+    }
+}

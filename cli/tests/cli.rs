@@ -1,0 +1,394 @@
+//! The `interzone` binary as a user meets it: arguments in, words and an exit code out.
+//!
+//! Nothing is called from inside. What a message must look like is tested in `jsonrpc`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How a run ended.
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn interzone() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_interzone"));
+    command.current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// Runs the binary at the root of the repository, where the documented commands are given.
+fn run(arguments: &[&str]) -> Run {
+    finish(interzone().args(arguments), io::empty())
+}
+
+fn check_stdin(bytes: &[u8], options: &[&str]) -> Run {
+    let mut command = interzone();
+    finish(command.args(["check", "-"]).args(options), bytes)
+}
+
+fn finish(command: &mut Command, mut stdin: impl Read) -> Run {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The binary reads everything before it answers, or stops reading and goes.
+    let _ = io::copy(&mut stdin, &mut child.stdin.take().unwrap());
+    let output = child.wait_with_output().unwrap();
+    Run {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The files of a folder below the root, by name.
+fn files(folder: &str) -> Vec<String> {
+    let mut files: Vec<String> = fs::read_dir(root().join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_type().unwrap().is_file())
+        .map(|entry| format!("{folder}/{}", entry.file_name().to_str().unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+const VALID: &str = "examples/messages";
+const INVALID: &str = "examples/messages/invalid";
+
+/// What is wrong with each of the invalid examples; nothing for a batch, whose items have it.
+const PROBLEMS: &[(&str, Option<&str>)] = &[
+    ("bare-error", Some("version_missing")),
+    ("batch-with-a-bad-item", None),
+    ("empty-batch", Some("empty_batch")),
+    ("empty-method", Some("method_empty")),
+    ("error-without-code", Some("error_code_missing")),
+    ("fraction-id", Some("id_not_integer")),
+    ("no-version", Some("version_missing")),
+    ("null-id", Some("id_null")),
+    ("old-version", Some("version_wrong")),
+    ("placeholder", Some("unexpected_character")),
+    ("result-and-error", Some("result_and_error")),
+    ("trailing-comma", Some("unexpected_character")),
+    ("two-ids", Some("duplicate_member")),
+    ("two-messages", Some("trailing_bytes")),
+    ("unfinished", Some("unexpected_end")),
+];
+
+#[test]
+fn every_example_is_judged_as_its_folder_says() {
+    for file in files(VALID) {
+        let run = run(&["check", &file]);
+        assert_eq!(run.code, Some(0), "{file}: {}", run.stdout);
+        assert!(run.stdout.contains("valid "), "{file}: {}", run.stdout);
+    }
+    let listed: Vec<String> = PROBLEMS
+        .iter()
+        .map(|(name, _)| format!("{INVALID}/{name}.json"))
+        .collect();
+    assert_eq!(files(INVALID), listed, "PROBLEMS lists every file");
+    for (file, (_, problem)) in listed.iter().zip(PROBLEMS) {
+        let run = run(&["check", file, "--output", "json"]);
+        let report: Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!(run.code, Some(1), "{file}");
+        assert_eq!(report["valid"], false, "{file}");
+        assert_eq!(report["problem"]["name"].as_str(), *problem, "{file}");
+    }
+}
+
+/// What is said about every file of a folder.
+fn told(folder: &str, options: &[&str]) -> String {
+    let mut told = String::new();
+    for file in files(folder) {
+        let mut arguments = vec!["check", &file];
+        arguments.extend(options);
+        let run = run(&arguments);
+        assert_eq!(run.stderr, "", "{file}");
+        writeln!(told, "--- {file}\n{}", run.stdout).unwrap();
+    }
+    told
+}
+
+#[test]
+fn valid_examples_in_words() {
+    assert_snapshot!(told(VALID, &[]));
+}
+
+#[test]
+fn invalid_examples_in_words() {
+    assert_snapshot!(told(INVALID, &[]));
+}
+
+#[test]
+fn valid_examples_in_json() {
+    assert_snapshot!(told(VALID, &["--output", "json"]));
+}
+
+#[test]
+fn invalid_examples_in_json() {
+    assert_snapshot!(told(INVALID, &["--output", "json"]));
+}
+
+#[test]
+fn standard_input_is_read_where_asked() {
+    let run = check_stdin(br#"{"jsonrpc":"2.0","method":"cauce.ping"}"#, &[]);
+    assert_eq!(run.code, Some(0));
+    assert_eq!(
+        run.stdout,
+        "valid notification: method \"cauce.ping\", no params\n"
+    );
+    assert_eq!(run.stderr, "");
+
+    let run = check_stdin(b"", &[]);
+    assert_eq!(run.code, Some(1));
+    assert_snapshot!(run.stdout, @r"
+    not valid: nothing was sent; send one JSON-RPC message or a batch (line 1, column 1)
+    a server answers -32700 Parse error
+    ");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_pointed_at() {
+    let run = check_stdin(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}", &[]);
+    assert_eq!(run.code, Some(1));
+    assert_snapshot!(run.stdout, @r#"
+    not valid: the text is not UTF-8; send JSON encoded as UTF-8 (line 1, column 28)
+    a server answers -32700 Parse error
+      1 | {"jsonrpc":"2.0","method":"\xff\xfe"}
+        |                            ^
+    "#);
+}
+
+#[test]
+fn the_mark_stands_under_wide_characters() {
+    let run = check_stdin("{\"題名\":\"日本語\",\"id\":nil}".as_bytes(), &[]);
+    assert_snapshot!(run.stdout, @r#"
+    not valid: JSON allows no such character here (line 1, column 19)
+    a server answers -32700 Parse error
+      1 | {"題名":"日本語","id":nil}
+        |                        ^
+    "#);
+}
+
+#[test]
+fn misuse_ends_with_2_and_the_way_out() {
+    let large = scratch("large.json");
+    File::create(&large)
+        .unwrap()
+        .set_len(64 * 1024 * 1024 + 1)
+        .unwrap();
+    let cases: &[&[&str]] = &[
+        &[],
+        &["chekc", "a.json"],
+        &["check"],
+        &["check", "a.json", "b.json"],
+        &["check", "--output", "xml", "a.json"],
+        &["check", "--strict", "a.json"],
+        &["check", "examples/x.json"],
+        &["check", ""],
+        &["check", "Cargo.toml/x.json"],
+        &["check", "examples"],
+        &["check", "examples/\u{1b}[2J\u{202e}.json"],
+        &["check", "a.json", "\u{1b}[2J\u{202e}.json"],
+        &["check", large.to_str().unwrap()],
+    ];
+    let mut told = String::new();
+    for arguments in cases {
+        let run = run(arguments);
+        assert_eq!(run.code, Some(2), "{arguments:?}");
+        assert_eq!(run.stdout, "", "{arguments:?}");
+        writeln!(told, "--- {arguments:?}\n{}", run.stderr).unwrap();
+    }
+    assert_snapshot!(told.replace(large.to_str().unwrap(), "large.json"));
+}
+
+#[test]
+fn help_is_good_to_read() {
+    let mut told = String::new();
+    for arguments in [&["--help"][..], &["check", "--help"], &["check", "-h"]] {
+        let run = run(arguments);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        writeln!(told, "--- {arguments:?}\n{}", run.stdout).unwrap();
+    }
+    assert_snapshot!(told);
+}
+
+#[test]
+fn the_version_is_told() {
+    let run = run(&["--version"]);
+    assert_eq!(run.code, Some(0));
+    let version = concat!("interzone ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(run.stdout, version);
+}
+
+#[test]
+fn what_never_ends_is_not_read_to_its_end() {
+    let run = finish(interzone().args(["check", "-"]), io::repeat(b' '));
+    assert_eq!(run.code, Some(2));
+    assert_eq!(run.stdout, "");
+    assert_snapshot!(run.stderr, @"error: cannot read standard input: it is larger than 64 MiB; give one message, or split the batch");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_device_is_not_read_to_its_end() {
+    let run = run(&["check", "/dev/zero"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("larger than 64 MiB"), "{}", run.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_written_is_no_verdict() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = interzone()
+        .args(["check", "examples/messages/request.json"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.starts_with("error: cannot write the answer: "),
+        "{told}"
+    );
+}
+
+/// Everything that a file may hold to drive a terminal or to deceive its reader.
+const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}gnp.exe\u{2066}\u{200b}\r\u{8}";
+
+#[test]
+fn a_hostile_file_cannot_drive_the_terminal() {
+    let escaped: String = HOSTILE
+        .encode_utf16()
+        .map(|unit| format!("\\u{unit:04x}"))
+        .collect();
+    let messages = [
+        format!(r#"{{"jsonrpc":"2.0","method":"{escaped}","id":"{escaped}"}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"{escaped}"}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"{HOSTILE}"}}"#),
+        format!("{{\"jsonrpc\":{HOSTILE}\n{HOSTILE}"),
+        format!("[{{\"{escaped}\":1}},{HOSTILE}"),
+    ];
+    for message in &messages {
+        for options in [&[][..], &["--output", "json"]] {
+            let run = check_stdin(message.as_bytes(), options);
+            let wild = |c: &char| *c != '\n' && HOSTILE.contains(*c) && !c.is_ascii_graphic();
+            assert_eq!(run.stdout.chars().find(wild), None, "{}", run.stdout);
+        }
+    }
+}
+
+#[test]
+fn json_gives_back_every_string_as_it_was() {
+    let name = format!("{HOSTILE}題\"\\");
+    let message = serde_json::json!({"jsonrpc": "2.0", "method": name, "id": name});
+    let run = check_stdin(message.to_string().as_bytes(), &["--output", "json"]);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(report["method"], name);
+    assert_eq!(report["id"], name);
+    assert_eq!(run.stdout.lines().count(), 1);
+}
+
+#[test]
+fn notes_make_nothing_invalid() {
+    let names = |bytes: &str| {
+        let run = check_stdin(bytes.as_bytes(), &["--output", "json"]);
+        assert_eq!(run.code, Some(0), "{bytes}");
+        let report: Value = serde_json::from_str(&run.stdout).unwrap();
+        let notes = report["notes"].as_array().unwrap();
+        let names: Vec<_> = notes.iter().map(|n| n["name"].as_str().unwrap()).collect();
+        names.join(" ")
+    };
+    let call = |more: &str| format!(r#"{{"jsonrpc":"2.0","method":"a","id":1{more}}}"#);
+    assert_eq!(names(&call("")), "");
+    assert_eq!(names(&call(r#","params":{}"#)), "");
+    assert_eq!(names(&call(r#","params":null"#)), "");
+    assert_eq!(names(&call(r#","params":[]"#)), "params_array");
+    assert_eq!(names(&call(r#","params":7"#)), "params_scalar");
+    assert_eq!(names(&call(r#","extra":7"#)), "extra_member");
+    assert_eq!(
+        names(r#"{"jsonrpc":"2.0","method":"rpc.a"}"#),
+        "method_reserved"
+    );
+    assert_eq!(
+        names(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","extra":0}}"#),
+        "extra_member"
+    );
+    let batch = |count: usize| format!("[{}]", vec![call(""); count].join(","));
+    assert_eq!(names(&batch(1000)), "");
+    assert_eq!(names(&batch(1001)), "batch_large");
+}
+
+#[test]
+fn a_batch_beyond_all_measure_is_refused() {
+    let batch = format!("[{}1]", "1,".repeat(100_000));
+    let run = check_stdin(batch.as_bytes(), &["--output", "json"]);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(run.code, Some(1));
+    assert_eq!(report["problem"]["name"], "batch_too_large");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    // Far more lines than a pipe holds, so the binary is still writing when nobody reads.
+    for (item, code) in [(r#"{"jsonrpc":"2.0","method":"a"}"#, 0), ("0", 1)] {
+        let file = scratch(&format!("piped-{code}.json"));
+        fs::write(&file, format!("[{}]", vec![item; 20_000].join(","))).unwrap();
+        let mut child = interzone()
+            .arg("check")
+            .arg(file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert!(line.starts_with("[0] "), "{line}");
+        assert_eq!(output.stderr, b"");
+        assert_eq!(output.status.code(), Some(code), "the verdict stands");
+    }
+}
+
+#[test]
+fn documents_show_what_the_binary_says() {
+    const PROMPT: &str = "$ cargo run --release -- ";
+    let mut shown = 0;
+    for document in ["README.md", "docs/check.md"] {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        for block in text.split("```").skip(1).step_by(2) {
+            for shown_run in block.split(PROMPT).skip(1) {
+                let (command, expected) = shown_run.split_once('\n').unwrap();
+                let run = run(&command.split_whitespace().collect::<Vec<_>>());
+                assert_eq!(run.stdout.trim(), expected.trim(), "{document}: {command}");
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 2, "only {shown} commands found");
+}
+
+/// A path for a file of this test run alone.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interzone-cli");
+    fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
