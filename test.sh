@@ -74,7 +74,7 @@ step_fuzz() {
     mkdir -p "${corpus[0]}"
     [[ ! -d fuzz/seeds/$target ]] || corpus+=("fuzz/seeds/$target")
     cargo +nightly fuzz run "$target" "${corpus[@]}" -- \
-      -max_total_time="$FUZZ_SECONDS" -timeout=10 -verbosity=0 -print_final_stats=1 ||
+      -dict=fuzz/json.dict -max_total_time="$FUZZ_SECONDS" -timeout=10 -verbosity=0 -print_final_stats=1 ||
       crashed+=("$target")
   done
   [[ ${#crashed[@]} -eq 0 ]] || { echo "crashed: ${crashed[*]}"; return 1; }

@@ -1,6 +1,7 @@
 //! The way out: responses written one after another into one buffer.
 
 use crate::parse::Parsed;
+use crate::raw;
 use crate::response::{RESULT, begin};
 use crate::{Error, ErrorCode, Message, Request, Response};
 use serde::Serialize;
@@ -66,10 +67,11 @@ impl Answers {
         }
     }
 
-    /// Adds a response.
+    /// Adds a response. A single message has one answer: a second is left out.
     pub fn push(&mut self, response: &Response<'_>) {
-        self.separate();
-        response.write_to(&mut self.out);
+        if self.separate() {
+            response.write_to(&mut self.out);
+        }
     }
 
     /// Adds a response if there is one, as [`Rejection::answer`](crate::Rejection::answer) says.
@@ -79,21 +81,27 @@ impl Answers {
         }
     }
 
-    /// Adds the result of a request, written straight into the buffer.
+    /// Adds the result of a request, written straight into the buffer. A single message has one
+    /// answer: a second is left out.
     ///
     /// # Errors
-    /// The value has no JSON form. The request is then answered with `Internal error`, so that the
+    /// The value has no JSON form that a peer could read, as [`RawJson::of`](crate::RawJson::of)
+    /// says. The request is then answered with `Internal error`, so that the
     /// caller is not left waiting, and the error is handed back for the log.
     pub fn result<T: Serialize + ?Sized>(
         &mut self,
         request: &Request<'_>,
         value: &T,
     ) -> Result<(), serde_json::Error> {
-        self.separate();
+        if !self.separate() {
+            return Ok(());
+        }
         let mark = self.out.len();
         begin(request.id(), &mut self.out);
         self.out.extend_from_slice(RESULT);
-        match serde_json::to_writer(&mut self.out, value) {
+        let begun = self.out.len();
+        let written = serde_json::to_writer(&mut self.out, value);
+        match written.and_then(|()| readable(self.out.get(begun..).unwrap_or_default())) {
             Ok(()) => {
                 self.out.push(b'}');
                 Ok(())
@@ -119,8 +127,12 @@ impl Answers {
         Some(self.out)
     }
 
-    fn separate(&mut self) {
+    /// Makes way for the next answer. Tells whether there may be one.
+    fn separate(&mut self) -> bool {
         let first = self.out.len() == self.start;
+        if !first && !self.batch {
+            return false;
+        }
         if first {
             self.out
                 .reserve(MOST_AHEAD.min(self.expected.saturating_mul(USUAL_ANSWER)));
@@ -128,7 +140,14 @@ impl Answers {
         if self.batch {
             self.out.push(if first { b'[' } else { b',' });
         }
+        true
     }
+}
+
+/// What serde wrote must be readable by those who get it.
+fn readable(written: &[u8]) -> Result<(), serde_json::Error> {
+    let text = std::str::from_utf8(written).map_err(serde::ser::Error::custom)?;
+    raw::check(text)
 }
 
 /// Messages to send together: at least one, by construction.

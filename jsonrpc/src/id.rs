@@ -157,11 +157,13 @@ impl Serialize for RequestId<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for RequestId<'a> {
+/// Through serde an id is owned, like the messages, so that it can be read from a `Value` or a
+/// reader and be part of a type that [`decode_params`](crate::Request::decode_params) gives.
+impl<'de> Deserialize<'de> for RequestId<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct StringOrInteger;
-        impl<'de> Visitor<'de> for StringOrInteger {
-            type Value = RequestId<'de>;
+        impl Visitor<'_> for StringOrInteger {
+            type Value = RequestId<'static>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string or an integer of at most 64 bits")
@@ -175,13 +177,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestId<'a> {
                 i64::try_from(number)
                     .map(RequestId::Number)
                     .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
-            }
-
-            fn visit_borrowed_str<E: serde::de::Error>(
-                self,
-                text: &'de str,
-            ) -> Result<Self::Value, E> {
-                Ok(RequestId::String(Cow::Borrowed(text)))
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {

@@ -112,7 +112,7 @@ pub struct Policy {
     /// What becomes of an error response without an `id`.
     pub missing_error_id: MissingErrorId,
     /// How deep arrays and objects may nest, the message itself counted, and its batch too. More
-    /// than 128 counts as 128, which is as deep as `serde_json` reads.
+    /// than 128 counts as 128: the message, and the 127 levels that `serde_json` reads inside it.
     pub max_depth: u32,
 }
 

@@ -112,7 +112,33 @@ impl Problem {
             | Self::TooDeep
             | Self::TrailingBytes => ErrorCode::PARSE_ERROR,
             Self::MethodReserved => ErrorCode::METHOD_NOT_FOUND,
-            _ => ErrorCode::INVALID_REQUEST,
+            Self::NotAnObject(_)
+            | Self::EmptyBatch
+            | Self::BatchTooLarge(_)
+            | Self::BatchRefused
+            | Self::DuplicateMember(_)
+            | Self::ExtraMember
+            | Self::VersionMissing
+            | Self::VersionWrong
+            | Self::NotAMessage
+            | Self::MethodMissing
+            | Self::OutcomeMissing
+            | Self::RequestAndResponse
+            | Self::MethodKind(_)
+            | Self::MethodEmpty
+            | Self::ParamsScalar(_)
+            | Self::IdMissing
+            | Self::IdPresent
+            | Self::IdNull
+            | Self::IdKind(_)
+            | Self::IdNotInteger
+            | Self::ResultAndError
+            | Self::ErrorKind(_)
+            | Self::ErrorCodeMissing
+            | Self::ErrorCodeWrong
+            | Self::ErrorMessageMissing
+            | Self::ErrorMessageKind(_)
+            | Self::ResponseRefused => ErrorCode::INVALID_REQUEST,
         }
     }
 
@@ -181,7 +207,22 @@ impl Problem {
             Self::ResultAndError | Self::ErrorKind(_) => Some("error"),
             Self::ErrorCodeMissing | Self::ErrorCodeWrong => Some("error.code"),
             Self::ErrorMessageMissing | Self::ErrorMessageKind(_) => Some("error.message"),
-            _ => None,
+            Self::EmptyBody
+            | Self::NotUtf8
+            | Self::UnexpectedEnd
+            | Self::UnexpectedCharacter
+            | Self::ControlCharacter
+            | Self::BadEscape
+            | Self::LoneSurrogate
+            | Self::BadNumber
+            | Self::TooDeep
+            | Self::TrailingBytes
+            | Self::NotAnObject(_)
+            | Self::EmptyBatch
+            | Self::BatchTooLarge(_)
+            | Self::BatchRefused
+            | Self::ExtraMember
+            | Self::ResponseRefused => None,
         }
     }
 }
@@ -206,7 +247,7 @@ impl fmt::Display for Problem {
                 f.write_str("something follows the message; send one message, or a batch in an array")
             }
             Self::NotAnObject(kind) => {
-                write!(f, "a message must be an object, and this is {}", article(*kind))
+                write!(f, "a message must be an object, and this is {}", kind.with_article())
             }
             Self::EmptyBatch => f.write_str("the batch is empty; put at least one message into it"),
             Self::BatchTooLarge(most) => {
@@ -232,20 +273,20 @@ impl fmt::Display for Problem {
                 "`method` makes this a request, `result` or `error` a response; send one of the two",
             ),
             Self::MethodKind(kind) => {
-                write!(f, "`method` must be a string, and this is {}", article(*kind))
+                write!(f, "`method` must be a string, and this is {}", kind.with_article())
             }
             Self::MethodEmpty => f.write_str("`method` is empty; name the method to call"),
             Self::MethodReserved => {
                 f.write_str("names that begin with `rpc.` are reserved, so no such method exists")
             }
             Self::ParamsScalar(kind) => {
-                write!(f, "`params` must be an object or an array, and this is {}", article(*kind))
+                write!(f, "`params` must be an object or an array, and this is {}", kind.with_article())
             }
             Self::IdMissing => f.write_str("`id` is missing; send a string or an integer"),
             Self::IdPresent => f.write_str("a notification has no `id`; leave it out"),
             Self::IdNull => f.write_str("`id` is null; send a string or an integer"),
             Self::IdKind(kind) => {
-                write!(f, "`id` must be a string or an integer, and this is {}", article(*kind))
+                write!(f, "`id` must be a string or an integer, and this is {}", kind.with_article())
             }
             Self::IdNotInteger => f.write_str(
                 "`id` must be a string or an integer of 64 bits, with no fraction and no exponent",
@@ -254,7 +295,7 @@ impl fmt::Display for Problem {
                 f.write_str("`result` and `error` stand together; send exactly one of them")
             }
             Self::ErrorKind(kind) => {
-                write!(f, "`error` must be an object, and this is {}", article(*kind))
+                write!(f, "`error` must be an object, and this is {}", kind.with_article())
             }
             Self::ErrorCodeMissing => f.write_str("`error.code` is missing; it must be an integer"),
             Self::ErrorCodeWrong => f.write_str(
@@ -264,22 +305,11 @@ impl fmt::Display for Problem {
                 f.write_str("`error.message` is missing; it must be a string")
             }
             Self::ErrorMessageKind(kind) => {
-                write!(f, "`error.message` must be a string, and this is {}", article(*kind))
+                write!(f, "`error.message` must be a string, and this is {}", kind.with_article())
             }
             Self::ResponseRefused => {
                 f.write_str("this is a response, and only requests are taken here")
             }
         }
-    }
-}
-
-fn article(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Null => "null",
-        Kind::Boolean => "a boolean",
-        Kind::Number => "a number",
-        Kind::String => "a string",
-        Kind::Array => "an array",
-        Kind::Object => "an object",
     }
 }

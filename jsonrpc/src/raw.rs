@@ -67,9 +67,21 @@ impl<'a> RawJson<'a> {
     /// Writes a value as JSON.
     ///
     /// # Errors
-    /// The value has no JSON form: a map whose keys are not strings, or a `Serialize` that fails.
+    /// The value has no JSON form that a peer could read: a map whose keys are not strings, a
+    /// `Serialize` that fails, nesting beyond 127, raw text with half characters.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::RawJson;
+    /// use serde_json::value::RawValue;
+    ///
+    /// let half_a_character = RawValue::from_string(r#""\ud800""#.to_owned())?;
+    /// assert!(RawJson::of(&half_a_character).is_err());
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<RawJson<'static>, serde_json::Error> {
-        serde_json::to_string(value).map(|text| RawJson(Cow::Owned(text)))
+        let text = serde_json::to_string(value)?;
+        check(&text)?;
+        Ok(RawJson(Cow::Owned(text)))
     }
 
     /// Takes text that the scanner has passed.
@@ -129,6 +141,14 @@ impl<'a> RawJson<'a> {
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0.as_bytes());
     }
+}
+
+/// Checks that what serde wrote can be read again by the rules of messages, so that nothing leaves
+/// which we ourselves would refuse.
+pub(crate) fn check(text: &str) -> Result<(), serde_json::Error> {
+    RawJson::parse(text)
+        .map(drop)
+        .map_err(serde::ser::Error::custom)
 }
 
 impl fmt::Display for RawJson<'_> {

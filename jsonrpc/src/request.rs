@@ -68,6 +68,18 @@ impl<'a> Call<'a> {
         serde_json::from_str(self.params.as_ref().map_or("{}", RawJson::as_str))
     }
 
+    /// serde fills a struct from an array too, by position. Where parameters have names, that would
+    /// let in what nobody meant to send.
+    fn decode_named<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        match self.params.as_ref().map(RawJson::kind) {
+            None | Some(Kind::Object) => self.decode_params(),
+            Some(kind) => Err(serde::de::Error::custom(format_args!(
+                "`params` must be an object, and this is {}",
+                kind.with_article()
+            ))),
+        }
+    }
+
     fn into_owned(self) -> Call<'static> {
         Call {
             method: Cow::Owned(self.method.into_owned()),
@@ -166,6 +178,27 @@ impl<'a> Request<'a> {
         self.call.decode_params()
     }
 
+    /// Reads the parameters by name: as [`decode_params`](Self::decode_params), but an array is
+    /// refused, which serde would fill a struct from by position.
+    ///
+    /// # Errors
+    /// The parameters are not an object, or not what `T` takes.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{MethodName, RawJson, Request};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// #[expect(non_snake_case, dead_code)] struct Get { taskId: String }
+    ///
+    /// let request = Request::new(1, MethodName::new("tasks.get")?).with_params(RawJson::of(&["t-1"])?);
+    /// assert!(request.decode_params::<Get>().is_ok(), "serde goes by position");
+    /// assert!(request.decode_named::<Get>().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn decode_named<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        self.call.decode_named()
+    }
+
     /// The response that says it worked, under this request's id.
     pub fn succeed<'r>(&'r self, result: RawJson<'r>) -> Response<'r> {
         Response::judged(self.id.as_ref().map(RequestId::borrowed), Ok(result))
@@ -237,6 +270,15 @@ impl<'a> Notification<'a> {
     /// The parameters are not what `T` takes. Nobody is told: it is a notification.
     pub fn decode_params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         self.call.decode_params()
+    }
+
+    /// Reads the parameters by name: as [`decode_params`](Self::decode_params), but an array is
+    /// refused, which serde would fill a struct from by position.
+    ///
+    /// # Errors
+    /// The parameters are not an object, or not what `T` takes.
+    pub fn decode_named<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        self.call.decode_named()
     }
 
     /// The same notification, free of the buffer it was read from.

@@ -5,6 +5,7 @@
 //! second pass to check both would cost as much as the first (docs/adr/0001). Everything here is
 //! iterative, so no input can exhaust the call stack.
 
+pub(crate) use crate::kind::Kind;
 use crate::problem::Problem;
 
 mod strings;
@@ -14,63 +15,6 @@ use strings::{Passed, string};
 
 /// The deepest nesting that can be asked for; one bit of a `u128` remembers each open container.
 pub(crate) const DEEPEST: u32 = 128;
-
-/// What kind of JSON value something is.
-///
-/// ```
-/// use interzone_jsonrpc::RawJson;
-///
-/// let raw = RawJson::parse("[1, 2]").map_err(|e| e.to_string())?;
-/// assert_eq!(raw.kind().to_string(), "array");
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// `null`
-    Null,
-    /// `true` or `false`
-    Boolean,
-    /// Any number.
-    Number,
-    /// Any string.
-    String,
-    /// `[…]`
-    Array,
-    /// `{…}`
-    Object,
-}
-
-impl Kind {
-    /// The name that JSON gives to the kind, in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Boolean => "boolean",
-            Self::Number => "number",
-            Self::String => "string",
-            Self::Array => "array",
-            Self::Object => "object",
-        }
-    }
-
-    /// The kind of a value known to be valid, told by its first byte.
-    pub(crate) fn of(text: &str) -> Self {
-        match text.as_bytes().first() {
-            Some(b'{') => Self::Object,
-            Some(b'[') => Self::Array,
-            Some(b'"') => Self::String,
-            Some(b't' | b'f') => Self::Boolean,
-            Some(b'n') => Self::Null,
-            _ => Self::Number,
-        }
-    }
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// Why the text is not JSON, and the byte at which that showed.
 #[derive(Debug)]
@@ -151,7 +95,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The same, for the middle of a walk.
-    #[inline(always)] // a tenth of the cost of a small message
+    #[inline(always)] // worth about 7 % on a small message
     pub(crate) fn step(&mut self, depth: u32) -> Step<Value<'a>> {
         let first = self.peek_token();
         let at = self.at;
@@ -282,7 +226,7 @@ fn number(bytes: &[u8], mut at: usize) -> Step<usize> {
             }
         }
         b'1'..=b'9' => at = digits(bytes, at),
-        _ => return fault(Problem::BadNumber, at),
+        _ => return digit_due(bytes, at),
     }
     if byte(bytes, at) == b'.' {
         at = some_digits(bytes, at + 1)?;
@@ -307,9 +251,19 @@ fn digits(bytes: &[u8], mut at: usize) -> usize {
 
 fn some_digits(bytes: &[u8], at: usize) -> Step<usize> {
     if !byte(bytes, at).is_ascii_digit() {
-        return fault(Problem::BadNumber, at);
+        return digit_due(bytes, at);
     }
     Ok(digits(bytes, at))
+}
+
+/// A digit is due at `at`: either nothing stands there, or something else does.
+#[cold]
+fn digit_due<T>(bytes: &[u8], at: usize) -> Step<T> {
+    if at >= bytes.len() {
+        fault(Problem::UnexpectedEnd, at)
+    } else {
+        fault(Problem::BadNumber, at)
+    }
 }
 
 /// Steps over the object or array that begins at `at`, whatever it holds, if it takes no more than

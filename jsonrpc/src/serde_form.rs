@@ -2,7 +2,8 @@
 //!
 //! The scanner is the only judge of what a message is, so deserializing hands it the raw text.
 //! This works with `serde_json` (from text, from a reader, from a `Value`), which is what a
-//! JSON-RPC message is made of; other formats are refused by serde itself.
+//! JSON-RPC message is made of; other formats cannot be read. Nor can a message where serde keeps
+//! a copy of its input to look at it twice: in an untagged or internally tagged enum, or flattened.
 
 use crate::reject::Rejection;
 use serde::de::Error as _;

@@ -142,6 +142,9 @@ fn says_which_fault_it_found_and_where() {
         ("\"ab\\uD800\"", Problem::LoneSurrogate, 3),
         ("[01]", Problem::BadNumber, 2),
         ("[-]", Problem::BadNumber, 2),
+        ("[-", Problem::UnexpectedEnd, 2),
+        ("[1.", Problem::UnexpectedEnd, 3),
+        ("[1e+", Problem::UnexpectedEnd, 4),
     ] {
         let fault = Scanner::new(text, DEEPEST).value(0).unwrap_err();
         assert_eq!((fault.problem, fault.at), (problem, at), "{text:?}");

@@ -1,0 +1,5 @@
+//! Any bytes as one document.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| interzone_fuzz::check_document(bytes));
