@@ -117,17 +117,14 @@ impl Run {
     }
 
     /// Begins the turn: the task is now being worked at, and here is all that the agent needs. A task
-    /// that was begun too often is given up instead.
+    /// that was begun too often is given up instead, and of one that was called off or claimed by
+    /// somebody else meanwhile there is nothing to do.
     ///
     /// # Errors
-    /// The claim is lost, or the store did not do it.
+    /// The store did not do it.
     pub async fn begin(&self) -> Result<TurnStart, HubError> {
         let too_often = self.item.attempt > self.hub.inner.limits.attempts;
         let decide = |draft: &mut Draft| {
-            if draft.task.state.is_terminal() {
-                draft.op(Op::EndWork(draft.task.id.clone()));
-                return Ok(false);
-            }
             if too_often {
                 draft.move_to(TaskState::Failed, Some(gave_up(self.item.attempt - 1)))?;
                 draft.op(Op::EndWork(draft.task.id.clone()));
@@ -138,10 +135,11 @@ impl Run {
             }
             Ok(true)
         };
-        let (task, go_on) = self.write(decide).await?;
-        if !go_on {
-            return Ok(TurnStart::Nothing);
-        }
+        let task = match self.write(decide).await {
+            Ok((task, true)) => task,
+            Ok((_, false)) | Err(HubError::Stopped) => return Ok(TurnStart::Nothing),
+            Err(error) => return Err(error),
+        };
         let packed = self
             .hub
             .store()
@@ -329,11 +327,15 @@ impl Run {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes under the claim. A lost claim stops the run.
+    /// Writes under the claim. A lost claim stops the run, and so does a task that has ended.
     async fn write<T>(
         &self,
         decide: impl Fn(&mut Draft) -> Result<T, HubError>,
     ) -> Result<(Task, T), HubError> {
+        let decide = |draft: &mut Draft| match draft.task.state.is_terminal() {
+            true => Err(HubError::Stopped),
+            false => decide(draft),
+        };
         let written = self
             .hub
             .change_task(None, &self.item.task_id, self.fence(), decide)

@@ -1,6 +1,7 @@
 //! The hub on a real store: what happens, seen from outside.
 
 mod mail;
+mod pushes;
 mod runs;
 mod streams;
 mod tasks;

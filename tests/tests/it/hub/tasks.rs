@@ -1,7 +1,7 @@
 //! Tasks: begin, add, read, list, call off; and who may.
 
 use super::{World, caller, completed, operator, turn};
-use interzone_hub::{HubError, Limits, NewPush, NewTask, Once, Outcome, Route, TaskQuery};
+use interzone_hub::{HubError, Limits, NewTask, Once, Outcome, Route, TaskQuery};
 use interzone_protocol::vocab::{Json, Message, Metadata, Priority, Role, TaskId, TaskState};
 use std::time::Duration;
 
@@ -281,7 +281,6 @@ async fn limits_hold_at_the_door() {
         message_bytes: 100,
         parts: 2,
         messages: 2,
-        pushes: 1,
         ..Limits::default()
     };
     let world = World::with(limits).await;
@@ -306,13 +305,6 @@ async fn limits_hold_at_the_door() {
         .unwrap();
     let third = world.hub.send(&alice, &id, Message::user_text("3")).await;
     assert!(matches!(third, Err(HubError::TooMany { limit: 2, .. })));
-    world
-        .hub
-        .add_push(&alice, &id, push("web", &[]))
-        .await
-        .unwrap();
-    let second = world.hub.add_push(&alice, &id, push("web", &[])).await;
-    assert!(matches!(second, Err(HubError::TooMany { limit: 1, .. })));
     let nobody = Route {
         assign_to: Some("nobody".to_owned()),
         ..Route::default()
@@ -340,82 +332,4 @@ async fn a_large_file_comes_back_whole() {
     assert_eq!(detail.messages[0].text(), large);
     let run = world.claim("n1").await;
     assert_eq!(turn(&run).await.message.text(), large);
-}
-
-fn push(channel: &str, events: &[&str]) -> NewPush {
-    NewPush {
-        id: None,
-        channel: channel.to_owned(),
-        events: events.iter().map(|&name| name.to_owned()).collect(),
-        target: Json::of("https://example.com/hook").unwrap(),
-    }
-}
-
-#[tokio::test]
-async fn a_push_is_told_in_order_of_just_what_it_wants() {
-    let world = World::new().await;
-    let alice = caller("alice");
-    let new = NewTask {
-        pushes: vec![push("all", &[]), push("states", &["state"])],
-        ..ask("x")
-    };
-    let id = world.hub.create_task(&alice, new).await.unwrap().id;
-    let run = world.claim("n1").await;
-    let turn = turn(&run).await;
-    run.end(&turn, completed("done")).await.unwrap();
-
-    let mut told = Vec::new();
-    for channel in ["all", "states"] {
-        // Of a group only the first is due until it has arrived.
-        while let [entry] = &*world
-            .hub
-            .take_out(&[channel.to_owned()], super::LEASE, 10)
-            .await
-            .unwrap()
-        {
-            let payload: serde_json::Value = entry.payload.decode().unwrap();
-            let name = payload["event"]["event"].as_str().unwrap();
-            told.push(format!(
-                "{channel} {} {name} {}",
-                payload["seq"],
-                payload["state"].as_str().unwrap()
-            ));
-            assert!(world.hub.arrived(entry).await.unwrap());
-        }
-    }
-    assert_eq!(
-        told,
-        [
-            "all 1 created submitted",
-            "all 2 state working",
-            "all 3 message completed",
-            "all 4 state completed",
-            "states 2 state working",
-            "states 4 state completed",
-        ]
-    );
-    let pushes = world.hub.pushes(&alice, &id).await.unwrap();
-    assert!(
-        world
-            .hub
-            .remove_push(&alice, &id, &pushes[0].id)
-            .await
-            .unwrap()
-    );
-    assert!(
-        !world
-            .hub
-            .remove_push(&alice, &id, &pushes[0].id)
-            .await
-            .unwrap()
-    );
-    assert_eq!(world.hub.pushes(&alice, &id).await.unwrap().len(), 1);
-    let same = NewPush {
-        id: Some(pushes[1].id.clone()),
-        ..push("else", &[])
-    };
-    world.hub.add_push(&alice, &id, same).await.unwrap();
-    let left = world.hub.pushes(&alice, &id).await.unwrap();
-    assert_eq!((left.len(), left[0].channel.as_str()), (1, "else"));
-    assert_eq!(world.hub.task(&alice, &id).await.unwrap().pushes, 1);
 }
