@@ -19,7 +19,7 @@ const ROWS_AN_EVENT: usize = 2;
 pub(crate) async fn measure(name: &str, store: Arc<dyn Store>, size: Size, floor: Option<&Floor>) {
     let hub = hub(store);
     for (place, writers) in WRITERS.into_iter().enumerate() {
-        let raw = floor.map(|floor| floor.0[place]);
+        let raw = floor.and_then(|floor| floor.0.get(place).copied());
         let tasks = size.tasks.min(writers * 2_000);
         let meter = Meter::start();
         let done = spread(&hub, writers, tasks, create).await;

@@ -7,7 +7,6 @@
     clippy::unwrap_used,
     reason = "a measurement that fails has nothing to say"
 )]
-#![expect(clippy::panic, reason = "a measurement that fails has nothing to say")]
 
 mod floor;
 mod growth;
