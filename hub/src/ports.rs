@@ -4,8 +4,9 @@
 //!
 //! * A write is **durable** when it returns `Ok`: it survives the process, the machine and, where
 //!   the engine runs apart, the connection. It is applied **whole or not at all**.
-//! * An `Err` means that nothing was written, with no exception: a store that cannot tell whether a
-//!   commit happened finds out before it answers.
+//! * An `Err` means that nothing was written: a store that cannot tell whether a commit happened
+//!   finds out before it answers. Only if its engine stays away for too long does it say
+//!   [`InDoubt`](StoreError::InDoubt), which is the one exception.
 //! * What was written is seen by every read that begins after the write returned, on every node.
 //! * No method waits without bound: a store that cannot get on answers `Unavailable` or `Full`.
 
@@ -20,7 +21,8 @@ pub use store::{
 
 use interzone_protocol::vocab::SubscriptionId;
 
-/// Why a store did not do what it was asked. Nothing was written.
+/// Why a store did not do what it was asked. Nothing was written, but for
+/// [`InDoubt`](StoreError::InDoubt).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -50,6 +52,10 @@ pub enum StoreError {
     /// The store cannot be reached or cannot get on now; try again later.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The engine went away in the middle of a commit and stays away: it cannot be found out whether
+    /// the commit happened. Look before you repeat it.
+    #[error("it cannot be found out whether this was written: {0}")]
+    InDoubt(String),
     /// The store cannot be used as it is; nobody but an operator can help.
     #[error("the store cannot be used: {0}")]
     Unusable(String),

@@ -200,7 +200,7 @@ impl Session {
                         "a connection was lost in the middle of a commit, and it cannot be found \
                          out whether it happened"
                     );
-                    return Err(StoreError::Unavailable(
+                    return Err(StoreError::InDoubt(
                         "the server is gone, and with it the answer to a commit".to_owned(),
                     ));
                 }
