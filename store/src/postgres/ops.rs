@@ -60,21 +60,8 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             params![task_id.as_str(), artifact_id.as_str(), to_text(artifact)?],
             IfNone::Fine,
         )],
-        Op::PutBlob { subject, blob } => {
-            let id = blob.id.as_bytes();
-            vec![
-                step(
-                    "INSERT INTO blobs (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-                    params![id.as_slice(), blob.bytes.as_bytes()],
-                    IfNone::Fine,
-                ),
-                step(
-                    "INSERT INTO blob_refs (subject, blob_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-                    params![subject.key(), id.as_slice()],
-                    IfNone::Fine,
-                ),
-            ]
-        }
+        // Written before all others.
+        Op::PutBlob { .. } => Vec::new(),
         Op::CreateStream(stream) => vec![write_stream(stream, CREATE_STREAM)?],
         Op::UpdateStream(stream) => vec![write_stream(stream, UPDATE_STREAM)?],
         Op::AppendEvent(event) => vec![step(
@@ -146,6 +133,36 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             vec![publish(signal, to, at)]
         }
     })
+}
+
+/// The blobs of a commit, in an order that is the same for everybody: two that bring the same blobs
+/// must not wait for each other crosswise.
+pub(super) fn blobs(commit: &Commit) -> Vec<Checked<'_>> {
+    let mut blobs: Vec<_> = commit
+        .ops
+        .iter()
+        .filter_map(|op| match op {
+            Op::PutBlob { subject, blob } => Some((blob, subject)),
+            _ => None,
+        })
+        .collect();
+    blobs.sort_by_key(|(blob, subject)| (blob.id, *subject));
+    let steps = blobs.into_iter().flat_map(|(blob, subject)| {
+        let id = blob.id.as_bytes().as_slice();
+        [
+            step(
+                "INSERT INTO blobs (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                params![id, blob.bytes.as_bytes()],
+                IfNone::Fine,
+            ),
+            step(
+                "INSERT INTO blob_refs (subject, blob_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                params![subject.key(), id],
+                IfNone::Fine,
+            ),
+        ]
+    });
+    steps.collect()
 }
 
 /// Removes all deliveries of these subscriptions, and the signals that nobody else has.
