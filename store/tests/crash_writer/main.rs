@@ -12,16 +12,15 @@ mod facts;
 mod load;
 
 use facts::Fact;
-use interzone_hub::ports::{Store, StoreError};
+use interzone_hub::ports::{Store, StoreError, Upkeep, WorkStore};
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
-use load::Load;
-use std::error::Error;
+use load::{Fault, Load};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -59,9 +58,9 @@ async fn write_until_killed(
     store: Arc<dyn Store>,
     name: &str,
     writers: usize,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), Fault> {
     let load = Load::start(store, name, writers, Arc::new(|fact| tell(&fact))).await?;
-    Ok(load.end().await?)
+    load.end().await
 }
 
 /// How many acknowledged writes show that it goes on.
@@ -69,7 +68,7 @@ const ENOUGH: u64 = 150;
 /// How many refused ones show that it is full, and stays so.
 const REFUSED: u64 = 20;
 
-async fn fill(file: &str, copy: &str, relief: &str) -> Result<(), Box<dyn Error>> {
+async fn fill(file: &str, copy: &str, relief: &str) -> Result<(), Fault> {
     let store = Arc::new(SqliteStore::open(file, SqliteOptions::default()).await?);
     let refused = Arc::new(AtomicU64::new(0));
     let written = Arc::new(AtomicU64::new(0));

@@ -76,7 +76,9 @@ async fn put_contents_back(on: Engine) {
 
 async fn are_put_by_many_at_once(on: Engine) {
     let nodes = on.two_nodes().await;
-    let blobs: Vec<Blob> = (0..8).map(|n| blob(&n.to_string().repeat(50_000))).collect();
+    let blobs: Vec<Blob> = (0..8)
+        .map(|n| blob(&n.to_string().repeat(50_000)))
+        .collect();
     let mut putting = tokio::task::JoinSet::new();
     for index in 0..16 {
         let node = nodes[index % 2].clone();

@@ -20,7 +20,13 @@ fn told(result: Result<(), StoreError>, expected: (&str, &str)) {
     }
 }
 
-async fn take(store: &dyn Store, name: &str, value: &str, now: i64, until: i64) -> Result<(), StoreError> {
+async fn take(
+    store: &dyn Store,
+    name: &str,
+    value: &str,
+    now: i64,
+    until: i64,
+) -> Result<(), StoreError> {
     let ops = vec![key(name, value, at(until))];
     store.commit(commit_at(at(now), ops)).await
 }
@@ -121,6 +127,9 @@ async fn do_not_block_each_other_for_ever(on: Engine) {
     let results = racing.join_all().await;
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 10);
     for result in results.into_iter().filter(Result::is_err) {
-        assert!(matches!(result, Err(StoreError::Claimed { .. })), "{result:?}");
+        assert!(
+            matches!(result, Err(StoreError::Claimed { .. })),
+            "{result:?}"
+        );
     }
 }

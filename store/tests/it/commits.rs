@@ -245,12 +245,18 @@ async fn that_fails_leaves_nothing(on: Engine) {
     let unacked = store.unacked_signals(&sub_id("old"), 0, 9).await.unwrap();
     let numbers: Vec<u64> = unacked.iter().map(|delivery| delivery.seq).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    assert_eq!(store.claim_work(&wish("n", 9, at(0))).await.unwrap().len(), 1);
+    assert_eq!(
+        store.claim_work(&wish("n", 9, at(0))).await.unwrap().len(),
+        1
+    );
 }
 
 async fn that_is_repeated_fails(on: Engine) {
     let store = on.node().await;
-    store.commit(commit(vec![create(&task("t"))])).await.unwrap();
+    store
+        .commit(commit(vec![create(&task("t"))]))
+        .await
+        .unwrap();
     let again = commit(vec![
         update(&next(&task("t"))),
         message("t", 0, "once"),
@@ -258,7 +264,10 @@ async fn that_is_repeated_fails(on: Engine) {
     ]);
     store.commit(again.clone()).await.unwrap();
     let same_name = store.commit(again.clone()).await;
-    assert!(matches!(same_name, Err(StoreError::Conflict)), "{same_name:?}");
+    assert!(
+        matches!(same_name, Err(StoreError::Conflict)),
+        "{same_name:?}"
+    );
     let renamed = store.commit(commit(again.ops)).await;
     assert!(matches!(renamed, Err(StoreError::Conflict)), "{renamed:?}");
     let read = store.task(&task_id("t")).await.unwrap().unwrap();
@@ -308,7 +317,10 @@ async fn applies_its_operations_in_order(on: Engine) {
     assert_eq!(claimed, ["u"]);
     let unacked = store.unacked_signals(&sub_id("s"), 0, 9).await.unwrap();
     assert_eq!(unacked.len(), 1);
-    assert_eq!((unacked[0].seq, &unacked[0].signal), (1, &signal("in time")));
+    assert_eq!(
+        (unacked[0].seq, &unacked[0].signal),
+        (1, &signal("in time"))
+    );
     assert_eq!(store.subscription(&sub_id("r")).await.unwrap(), None);
 }
 

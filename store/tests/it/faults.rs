@@ -11,10 +11,7 @@ mod verify;
 use interzone_hub::{IdSource, RandomIds};
 
 /// How many rounds a fault test goes: `./test.sh --faults N`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "test.sh tells how often to fail"
-)]
+#[expect(clippy::disallowed_methods, reason = "test.sh tells how often to fail")]
 fn rounds() -> u64 {
     let rounds = std::env::var("INTERZONE_FAULT_ROUNDS");
     rounds.map_or(10, |text| text.parse().expect("a number of rounds"))

@@ -6,8 +6,8 @@ use crate::make::{
     update, wish,
 };
 use crate::snapshot::log;
-use interzone_hub::ports::{Commit, Fence, Op, Store, StoreError, WorkItem};
 use interzone_hub::Task;
+use interzone_hub::ports::{Commit, Fence, Op, Store, StoreError, WorkItem};
 use std::sync::Arc;
 
 contract!(
@@ -54,8 +54,12 @@ async fn let_the_holder_write(on: Engine) {
         let ops = vec![update(&task), event(of_task("t"), seq)];
         store.commit(under(fence(&item, "n"), ops)).await.unwrap();
     }
-    let renewed = store.renew_work(&item.task_id, "n", item.claim, at(9_000));
-    assert!(renewed.await.unwrap());
+    assert!(
+        store
+            .renew_work(&item.task_id, "n", item.claim, at(9_000))
+            .await
+            .unwrap()
+    );
     let ops = vec![update(&next(&task)), Op::EndWork(item.task_id.clone())];
     store.commit(under(fence(&item, "n"), ops)).await.unwrap();
     stopped(&*store, fence(&item, "n")).await;
@@ -67,14 +71,35 @@ async fn stop_everybody_else(on: Engine) {
     let held = fence(&item, "n");
     for node in ["m", "N", "", "n "] {
         let node = node.to_owned();
-        stopped(&*store, Fence { node, ..held.clone() }).await;
+        stopped(
+            &*store,
+            Fence {
+                node,
+                ..held.clone()
+            },
+        )
+        .await;
     }
     for claim in [item.claim + 1, 0, u64::MAX, item.claim.wrapping_sub(1)] {
-        stopped(&*store, Fence { claim, ..held.clone() }).await;
+        stopped(
+            &*store,
+            Fence {
+                claim,
+                ..held.clone()
+            },
+        )
+        .await;
     }
     for id in ["other", "never queued"] {
         let task_id = task_id(id);
-        stopped(&*store, Fence { task_id, ..held.clone() }).await;
+        stopped(
+            &*store,
+            Fence {
+                task_id,
+                ..held.clone()
+            },
+        )
+        .await;
     }
 }
 
@@ -85,7 +110,10 @@ async fn stop_who_lost_the_lease_to_another(on: Engine) {
     assert_eq!(second[0].task_id, first.task_id);
     stopped(&*store, fence(&first, "n")).await;
     let ops = vec![update(&next(&task("t")))];
-    other.commit(under(fence(&second[0], "m"), ops)).await.unwrap();
+    other
+        .commit(under(fence(&second[0], "m"), ops))
+        .await
+        .unwrap();
     // The same node, claiming again, does not revive its own old claim either.
     let third = store.claim_work(&wish("n", 1, at(4_000))).await.unwrap();
     assert_eq!(third[0].task_id, first.task_id);
@@ -96,8 +124,12 @@ async fn stop_who_lost_the_lease_to_another(on: Engine) {
 async fn stop_who_gave_it_back(on: Engine) {
     let store = on.node().await;
     let item = claimed(&*store).await;
-    let given = store.release_work(&item.task_id, "n", item.claim, at(0));
-    assert!(given.await.unwrap());
+    assert!(
+        store
+            .release_work(&item.task_id, "n", item.claim, at(0))
+            .await
+            .unwrap()
+    );
     stopped(&*store, fence(&item, "n")).await;
 }
 
@@ -129,7 +161,10 @@ async fn contend(store: Arc<dyn Store>, name: String, rounds: i64) -> Vec<(u64, 
         for _ in 0..3 {
             let read = store.task(&item.task_id).await.unwrap().unwrap();
             let seq = read.seq + 1;
-            let ops = vec![update(&Task { seq, ..next(&read) }), event(of_task("t"), seq)];
+            let ops = vec![
+                update(&Task { seq, ..next(&read) }),
+                event(of_task("t"), seq),
+            ];
             match store.commit(under(fence(&item, &name), ops)).await {
                 Ok(()) => written.push((seq, item.claim)),
                 Err(StoreError::Fenced) => break,

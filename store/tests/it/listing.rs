@@ -40,16 +40,28 @@ async fn furnish(store: &dyn Store) -> Vec<Task> {
 }
 
 fn selects(query: &TaskQuery, task: &Task) -> bool {
-    query.owner.as_ref().is_none_or(|owner| *owner == task.owner)
-        && query.agent.as_ref().is_none_or(|agent| *agent == task.agent)
+    query
+        .owner
+        .as_ref()
+        .is_none_or(|owner| *owner == task.owner)
+        && query
+            .agent
+            .as_ref()
+            .is_none_or(|agent| *agent == task.agent)
         && (query.context_id.as_ref()).is_none_or(|context| *context == task.context_id)
         && (query.states.is_empty() || query.states.contains(&task.state))
-        && query.updated_since.is_none_or(|since| task.updated_at >= since)
+        && query
+            .updated_since
+            .is_none_or(|since| task.updated_at >= since)
 }
 
 /// What a list should hold: the newest change first, then the highest id.
 fn expected(query: &TaskQuery, tasks: &[Task]) -> Vec<Task> {
-    let mut found: Vec<Task> = tasks.iter().filter(|t| selects(query, t)).cloned().collect();
+    let mut found: Vec<Task> = tasks
+        .iter()
+        .filter(|t| selects(query, t))
+        .cloned()
+        .collect();
     found.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
     found
 }
@@ -251,7 +263,12 @@ async fn hold_still_while_others_write(on: Engine) {
             *seen.entry(task.id.to_string()).or_default() += 1;
         }
         for task in &still {
-            assert_eq!(seen.get(task.id.as_str()), Some(&1), "{} by {size}", task.id);
+            assert_eq!(
+                seen.get(task.id.as_str()),
+                Some(&1),
+                "{} by {size}",
+                task.id
+            );
         }
     }
     done.store(true, Ordering::Relaxed);

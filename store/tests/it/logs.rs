@@ -109,7 +109,13 @@ async fn are_read_from_any_place(on: Engine) {
         let events = store.events(&subject, after, limit).await.unwrap();
         assert_eq!(numbers(&events), expected.collect::<Vec<_>>(), "{after}");
     }
-    for (after, limit) in [(30, 9), (31, 9), (i64::MAX as u64, 9), (u64::MAX, 9), (0, 0)] {
+    for (after, limit) in [
+        (30, 9),
+        (31, 9),
+        (i64::MAX as u64, 9),
+        (u64::MAX, 9),
+        (0, 0),
+    ] {
         let events = store.events(&subject, after, limit).await.unwrap();
         assert_eq!(events, [], "{after} {limit}");
     }

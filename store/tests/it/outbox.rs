@@ -25,13 +25,17 @@ contract!(
 );
 
 async fn claim(store: &dyn Store, now: i64, until: i64, limit: usize) -> Vec<OutboxEntry> {
-    let claimed = store.claim_outbox(&web(), at(now), at(until), limit);
-    claimed.await.unwrap()
+    store
+        .claim_outbox(&web(), at(now), at(until), limit)
+        .await
+        .unwrap()
 }
 
 async fn settle(store: &dyn Store, id: &str, attempt: u32, what: &Settlement, now: i64) -> bool {
-    let settled = store.settle_outbox(&delivery_id(id), attempt, what, at(now));
-    settled.await.unwrap()
+    store
+        .settle_outbox(&delivery_id(id), attempt, what, at(now))
+        .await
+        .unwrap()
 }
 
 fn ids(entries: &[OutboxEntry]) -> Vec<&str> {
@@ -82,7 +86,10 @@ async fn gives_back_what_was_put_in(on: Engine) {
     let mut claimed = claim(&*store, 0, 100, 9).await;
     claimed.sort_by(|a, b| a.id.cmp(&b.id));
     let attempt = 1;
-    let expected = [OutboxEntry { attempt, ..bare }, OutboxEntry { attempt, ..full }];
+    let expected = [
+        OutboxEntry { attempt, ..bare },
+        OutboxEntry { attempt, ..full },
+    ];
     let claimed: Vec<_> = claimed.into_iter().map(whenever).collect();
     assert_eq!(claimed, expected);
 }
@@ -105,7 +112,10 @@ async fn takes_an_entry_once_only(on: Engine) {
     assert_eq!(store.outbox_depth().await.unwrap(), (2, 0));
     let claimed = claim(&*store, 0, 100, 9).await;
     assert_eq!(ids(&claimed), ["first"]);
-    assert_eq!(claimed[0].payload, first.payload, "the first stays as it was");
+    assert_eq!(
+        claimed[0].payload, first.payload,
+        "the first stays as it was"
+    );
     put(&*store, &[again("while it is held")]).await;
     assert!(settle(&*store, "first", 1, &Settlement::Delivered, 1).await);
     put(&*store, &[again("after it arrived")]).await;
@@ -133,12 +143,22 @@ async fn gives_the_oldest_due_first(on: Engine) {
         channel: "mail".to_owned(),
         ..due("mail", -50)
     };
-    let entries = [due("c", 30), due("a", 10), other, due("d", 40), due("b", 20)];
+    let entries = [
+        due("c", 30),
+        due("a", 10),
+        other,
+        due("d", 40),
+        due("b", 20),
+    ];
     put(&*store, &entries).await;
     assert!(claim(&*store, 9, 90, 9).await.is_empty());
     assert!(claim(&*store, 100, 200, 0).await.is_empty());
     assert_eq!(ids(&claim(&*store, 30, 100, 2).await), ["a", "b"]);
-    assert_eq!(ids(&claim(&*store, 30, 100, 9).await), ["c"], "due just now");
+    assert_eq!(
+        ids(&claim(&*store, 30, 100, 9).await),
+        ["c"],
+        "due just now"
+    );
     let none = store.claim_outbox(&[], at(100), at(200), 9).await.unwrap();
     assert_eq!(none, []);
     let both = [&web()[..], &["mail".to_owned(), "unknown".to_owned()]].concat();
@@ -168,7 +188,10 @@ async fn settles_the_latest_attempt_only(on: Engine) {
     let store = on.node().await;
     put(&*store, &[entry("e")]).await;
     assert!(!settle(&*store, "none", 1, &Settlement::Delivered, 0).await);
-    assert!(!settle(&*store, "e", 1, &Settlement::Delivered, 0).await, "not yet tried");
+    assert!(
+        !settle(&*store, "e", 1, &Settlement::Delivered, 0).await,
+        "not yet tried"
+    );
     claim(&*store, 0, 100, 9).await;
     assert!(!settle(&*store, "e", 2, &Settlement::Delivered, 0).await);
     assert!(!settle(&*store, "e", 0, &Settlement::Delivered, 0).await);
@@ -190,12 +213,20 @@ async fn tries_again_when_told(on: Engine) {
     assert_eq!(again[0].error.as_deref(), Some("no answer"));
     assert!(settle(&*store, "e", 2, &retry(9_000, ""), 60).await);
     let again = claim(&*store, 9_000, 9_100, 9).await;
-    let e = again.iter().find(|entry| entry.id == delivery_id("e")).unwrap();
+    let e = again
+        .iter()
+        .find(|entry| entry.id == delivery_id("e"))
+        .unwrap();
     assert_eq!((e.attempt, e.error.as_deref()), (3, Some("")));
     assert_eq!(store.outbox_depth().await.unwrap(), (2, 0));
 }
 
-async fn letters(store: &dyn Store, channel: Option<&str>, of: Option<&str>, limit: usize) -> Vec<String> {
+async fn letters(
+    store: &dyn Store,
+    channel: Option<&str>,
+    of: Option<&str>,
+    limit: usize,
+) -> Vec<String> {
     let query = DeadLetterQuery {
         channel: channel.map(str::to_owned),
         owner: of.map(owner),
@@ -221,8 +252,13 @@ async fn keeps_the_dead_for_the_operator(on: Engine) {
             ..entry(id)
         };
         put(&*store, &[entry]).await;
-        let claimed = store.claim_outbox(&channels, at(now), at(99), 9);
-        assert_eq!(ids(&claimed.await.unwrap()), [id]);
+        assert_eq!(
+            ids(&store
+                .claim_outbox(&channels, at(now), at(99), 9)
+                .await
+                .unwrap()),
+            [id]
+        );
         assert!(settle(&*store, id, 1, &dead(&format!("{id} is dead")), now).await);
     }
     put(&*store, &[entry("alive")]).await;
@@ -241,8 +277,14 @@ async fn keeps_the_dead_for_the_operator(on: Engine) {
     let newest = &store.dead_letters(&query).await.unwrap()[0];
     assert_eq!(newest.error.as_deref(), Some("d is dead"));
     assert_eq!(newest.attempt, 1);
-    let due = store.claim_outbox(&channels, long_after(), long_after(), 9);
-    assert_eq!(ids(&due.await.unwrap()), ["alive"], "the dead are not due");
+    assert_eq!(
+        ids(&store
+            .claim_outbox(&channels, long_after(), long_after(), 9)
+            .await
+            .unwrap()),
+        ["alive"],
+        "the dead are not due"
+    );
 }
 
 async fn replays_the_dead(on: Engine) {
@@ -266,8 +308,15 @@ async fn replays_the_dead(on: Engine) {
     assert!(!replay("e", 2_000).await, "no longer dead");
     assert!(letters(&*store, None, None, 9).await.is_empty());
     let claimed = claim(&*store, 2_000, 2_100, 9).await;
-    let e = claimed.iter().find(|entry| entry.id == delivery_id("e")).unwrap();
-    assert_eq!((e.attempt, e.error.as_deref()), (1, None), "as if never tried");
+    let e = claimed
+        .iter()
+        .find(|entry| entry.id == delivery_id("e"))
+        .unwrap();
+    assert_eq!(
+        (e.attempt, e.error.as_deref()),
+        (1, None),
+        "as if never tried"
+    );
     assert!(!settle(&*store, "e", 4, &Settlement::Delivered, 2_001).await);
     assert!(settle(&*store, "e", 1, &Settlement::Delivered, 2_001).await);
     assert!(!replay("e", 2_002).await, "it arrived");

@@ -36,8 +36,13 @@ async fn claim(store: &dyn Store, now: i64) -> Vec<String> {
 }
 
 async fn settle(store: &dyn Store, id: &str, attempt: u32, what: Settlement) {
-    let settled = store.settle_outbox(&delivery_id(id), attempt, &what, at(0));
-    assert!(settled.await.unwrap(), "{id} {attempt}");
+    assert!(
+        store
+            .settle_outbox(&delivery_id(id), attempt, &what, at(0))
+            .await
+            .unwrap(),
+        "{id} {attempt}"
+    );
 }
 
 fn dead() -> Settlement {
@@ -62,7 +67,11 @@ async fn leave_one_after_another(on: Engine) {
         entry("alone"),
     ];
     put(&*store, &entries).await;
-    put(&*store, &[of("g", "w"), of("", "empty 1"), of("", "empty 2")]).await;
+    put(
+        &*store,
+        &[of("g", "w"), of("", "empty 1"), of("", "empty 2")],
+    )
+    .await;
     assert_eq!(claim(&*store, 0).await, ["alone", "empty 1", "x", "z"]);
     assert!(claim(&*store, 1).await.is_empty(), "the first is held");
     settle(&*store, "z", 1, Settlement::Delivered).await;
@@ -79,14 +88,20 @@ async fn wait_for_what_waits(on: Engine) {
         ..of("g", "first")
     };
     put(&*store, &[later, of("g", "second"), of("g", "third")]).await;
-    assert!(claim(&*store, 50).await.is_empty(), "the first is not due yet");
+    assert!(
+        claim(&*store, 50).await.is_empty(),
+        "the first is not due yet"
+    );
     assert_eq!(claim(&*store, 100).await, ["first"]);
     let retry = Settlement::Retry {
         due_at: at(500),
         error: "no".to_owned(),
     };
     settle(&*store, "first", 1, retry).await;
-    assert!(claim(&*store, 499).await.is_empty(), "it holds up the others");
+    assert!(
+        claim(&*store, 499).await.is_empty(),
+        "it holds up the others"
+    );
     assert_eq!(claim(&*store, 500).await, ["first"]);
     // Nobody settles it: it is due again, and still the only one.
     assert_eq!(claim(&*store, 600).await, ["first"]);
@@ -104,14 +119,26 @@ async fn pass_the_dead(on: Engine) {
 
 async fn let_a_replayed_entry_go_first(on: Engine) {
     let store = on.node().await;
-    put(&*store, &[of("g", "first"), of("g", "second"), of("g", "third")]).await;
+    put(
+        &*store,
+        &[of("g", "first"), of("g", "second"), of("g", "third")],
+    )
+    .await;
     claim(&*store, 0).await;
     settle(&*store, "first", 1, dead()).await;
     assert_eq!(claim(&*store, 1).await, ["second"]);
     settle(&*store, "second", 1, Settlement::Delivered).await;
-    let replayed = store.replay_outbox(&delivery_id("first"), at(2));
-    assert!(replayed.await.unwrap());
-    assert_eq!(claim(&*store, 3).await, ["first"], "the first unsettled one");
+    assert!(
+        store
+            .replay_outbox(&delivery_id("first"), at(2))
+            .await
+            .unwrap()
+    );
+    assert_eq!(
+        claim(&*store, 3).await,
+        ["first"],
+        "the first unsettled one"
+    );
     settle(&*store, "first", 1, Settlement::Delivered).await;
     assert_eq!(claim(&*store, 4).await, ["third"]);
 }
@@ -145,8 +172,12 @@ async fn carry(store: Arc<dyn Store>, left: Left, limit: usize, total: usize) {
                 left.entry(group).or_default().push(entry.key.clone());
                 Settlement::Delivered
             };
-            let settled = store.settle_outbox(&entry.id, entry.attempt, &what, now);
-            assert!(settled.await.unwrap());
+            assert!(
+                store
+                    .settle_outbox(&entry.id, entry.attempt, &what, now)
+                    .await
+                    .unwrap()
+            );
         }
     }
 }
@@ -165,7 +196,10 @@ fn numbered(group: usize, number: usize) -> OutboxEntry {
         key: format!("g{group} {number:03}"),
         // The later ones would sort first, by id and by due time.
         due_at: at(-i64::try_from(number).unwrap()),
-        ..of(&format!("g{group}"), &format!("{:03} {group} {number}", 999 - number))
+        ..of(
+            &format!("g{group}"),
+            &format!("{:03} {group} {number}", 999 - number),
+        )
     }
 }
 

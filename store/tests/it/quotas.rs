@@ -38,7 +38,10 @@ async fn follow_the_rule(on: Engine) {
         let (full_at, expected) = rate.charge(model.get(&key).copied(), at(now), cost);
         let node = &nodes[step % 2];
         let charge = node.charge(&key, rate, cost, at(now)).await.unwrap();
-        assert_eq!(charge, expected, "step {step} of seed {seed:#x}: {rate:?} {cost}");
+        assert_eq!(
+            charge, expected,
+            "step {step} of seed {seed:#x}: {rate:?} {cost}"
+        );
         if let Some(full_at) = full_at {
             model.insert(key, full_at);
         }

@@ -46,8 +46,12 @@ async fn keeps_everything(on: Engine) {
     let dead = Settlement::Dead {
         error: "no".to_owned(),
     };
-    let settled = store.settle_outbox(&claimed[0].id, 1, &dead, at(0));
-    assert!(settled.await.unwrap());
+    assert!(
+        store
+            .settle_outbox(&claimed[0].id, 1, &dead, at(0))
+            .await
+            .unwrap()
+    );
     store.bury_signal(&sub_id("x"), 1, at(0)).await.unwrap();
     let eyes = Eyes {
         tasks: &["t"],
@@ -85,12 +89,18 @@ async fn keeps_what_is_held(on: Engine) {
         ..commit(Vec::new())
     };
     store.commit(held.clone()).await.unwrap();
-    let none = store.claim_outbox(&web(), at(99), at(200), 9).await.unwrap();
+    let none = store
+        .claim_outbox(&web(), at(99), at(200), 9)
+        .await
+        .unwrap();
     assert_eq!(none, []);
     let none = store.claim_signals(&id, at(99), &waits, 9).await.unwrap();
     assert_eq!(none, []);
     // And what is held ends when it would have ended.
-    let again = store.claim_outbox(&web(), at(101), at(200), 9).await.unwrap();
+    let again = store
+        .claim_outbox(&web(), at(101), at(200), 9)
+        .await
+        .unwrap();
     assert_eq!(again[0].attempt, 2);
     let again = store.claim_signals(&id, at(100), &waits, 9).await.unwrap();
     assert_eq!(again[0].attempt, 2);
@@ -123,7 +133,10 @@ async fn keeps_what_was_counted(on: Engine) {
     assert_eq!(charge, Charge::Allowed { left: 0 });
     let charge = store.charge("k", rate, 1, at(0)).await.unwrap();
     assert!(matches!(charge, Charge::Refused { .. }), "{charge:?}");
-    store.commit(commit(vec![publish("y", &["s"])])).await.unwrap();
+    store
+        .commit(commit(vec![publish("y", &["s"])]))
+        .await
+        .unwrap();
     let signals = store.unacked_signals(&sub_id("s"), 0, 9).await.unwrap();
     assert_eq!(signals[0].seq, 2, "numbers go on");
     assert_eq!(store.active_subscriptions(Some(epoch)).await.unwrap(), None);
@@ -133,7 +146,10 @@ async fn keeps_what_was_counted(on: Engine) {
     assert!(later > epoch);
     store.commit(commit(vec![queue("t")])).await.unwrap();
     let second = store.claim_work(&wish("n", 1, at(0))).await.unwrap();
-    assert!(second[0].claim > first[0].claim, "numbers are never given twice");
+    assert!(
+        second[0].claim > first[0].claim,
+        "numbers are never given twice"
+    );
 }
 
 async fn can_be_done_again_and_again(on: Engine) {

@@ -173,7 +173,10 @@ async fn settle(store: &dyn Store, id: &str, what: Settlement, now: Timestamp) {
 
 async fn removes_what_was_delivered(on: Engine) {
     let store = on.node().await;
-    store.commit(commit(vec![enqueue(&entry("old"))])).await.unwrap();
+    store
+        .commit(commit(vec![enqueue(&entry("old"))]))
+        .await
+        .unwrap();
     settle(&*store, "old", Settlement::Delivered, hours(10)).await;
     let waiting = OutboxEntry {
         due_at: hours(900),
@@ -184,7 +187,9 @@ async fn removes_what_was_delivered(on: Engine) {
     assert_eq!(purge(&*store, KEEP, hours(35)).await.outbox, 1);
     assert_eq!(store.outbox_depth().await.unwrap(), (1, 0), "it waits");
     purge(&*store, KEEP, hours(2_000)).await;
-    let due = store.claim_outbox(&web(), hours(2_000), hours(2_001), 9).await;
+    let due = store
+        .claim_outbox(&web(), hours(2_000), hours(2_001), 9)
+        .await;
     assert_eq!(due.unwrap().len(), 1, "undelivered, however old");
 }
 
@@ -194,7 +199,10 @@ async fn removes_the_dead_later(on: Engine) {
         delivered: HOUR,
         ..KEEP
     };
-    store.commit(commit(vec![enqueue(&entry("dead"))])).await.unwrap();
+    store
+        .commit(commit(vec![enqueue(&entry("dead"))]))
+        .await
+        .unwrap();
     let dead = Settlement::Dead {
         error: "no".to_owned(),
     };
@@ -203,8 +211,12 @@ async fn removes_the_dead_later(on: Engine) {
     assert_eq!(store.outbox_depth().await.unwrap(), (0, 1));
     assert_eq!(purge(&*store, keep, hours(35)).await.outbox, 1);
     assert_eq!(store.outbox_depth().await.unwrap(), (0, 0));
-    let replayed = store.replay_outbox(&delivery_id("dead"), hours(35));
-    assert!(!replayed.await.unwrap());
+    assert!(
+        !store
+            .replay_outbox(&delivery_id("dead"), hours(35))
+            .await
+            .unwrap()
+    );
 }
 
 async fn removes_what_was_acknowledged(on: Engine) {
@@ -229,7 +241,10 @@ async fn removes_what_was_acknowledged(on: Engine) {
     purge(&*store, KEEP, hours(2_000)).await;
     assert_eq!(store.unacked_signals(&b, 0, 9).await.unwrap(), left);
     // Numbers go on where they were, though what had them is gone.
-    store.commit(commit(vec![publish("z", &["a"])])).await.unwrap();
+    store
+        .commit(commit(vec![publish("z", &["a"])]))
+        .await
+        .unwrap();
     let next = store.unacked_signals(&a, 0, 9).await.unwrap();
     assert_eq!(next[0].seq, 3);
 }
@@ -372,7 +387,12 @@ async fn leaves_alone_what_is_not_finished(on: Engine) {
         dead: Duration::ZERO,
         ended_subscriptions: Duration::ZERO,
     };
-    let purged = purge(&*store, nothing, Timestamp::from_millis(i64::MAX).before(HOUR)).await;
+    let purged = purge(
+        &*store,
+        nothing,
+        Timestamp::from_millis(i64::MAX).before(HOUR),
+    )
+    .await;
     assert_eq!(purged, Purged::default());
     store.tidy_up().await.unwrap();
     let after = look(&*store, &eyes).await;
@@ -419,7 +439,10 @@ async fn disturbs_nobody(on: Engine) {
         let node = nodes[writer % 2].clone();
         working.spawn(async move {
             for number in 0..15 {
-                let (old, new) = (format!("old {writer}-{number}"), format!("new {writer}-{number}"));
+                let (old, new) = (
+                    format!("old {writer}-{number}"),
+                    format!("new {writer}-{number}"),
+                );
                 let shared = blob(&format!("\"shared {}\"", number % 3));
                 finish(&*node, &old, hours(0)).await;
                 let ops = vec![
@@ -449,7 +472,9 @@ async fn disturbs_nobody(on: Engine) {
     for task in left {
         assert!(task.id.as_str().starts_with("new"), "{}", task.id);
     }
-    let shared: Vec<_> = (0..3).map(|n| blob(&format!("\"shared {n}\"")).id).collect();
+    let shared: Vec<_> = (0..3)
+        .map(|n| blob(&format!("\"shared {n}\"")).id)
+        .collect();
     let known = nodes[1].blobs(&shared).await.unwrap();
     assert_eq!(known.len(), 3, "the new ones need them");
 }

@@ -31,10 +31,11 @@ const WAITS: [Duration; 3] = [
     Duration::from_millis(40),
 ];
 
-
 async fn claim(store: &dyn Store, id: &str, now: i64, limit: usize) -> Vec<SignalDelivery> {
-    let claimed = store.claim_signals(&sub_id(id), at(now), &WAITS, limit);
-    claimed.await.unwrap()
+    store
+        .claim_signals(&sub_id(id), at(now), &WAITS, limit)
+        .await
+        .unwrap()
 }
 
 async fn unacked(store: &dyn Store, id: &str) -> Vec<u64> {
@@ -48,8 +49,10 @@ fn numbers(deliveries: &[SignalDelivery]) -> Vec<u64> {
 
 async fn ack(store: &dyn Store, id: &str, signals: &[&str]) -> Vec<Acked> {
     let signals: Vec<_> = signals.iter().map(|id| signal_id(id)).collect();
-    let acked = store.ack_signals(&sub_id(id), &signals, at(5));
-    acked.await.unwrap()
+    store
+        .ack_signals(&sub_id(id), &signals, at(5))
+        .await
+        .unwrap()
 }
 
 /// A subscription `s` with signals of these ids.
@@ -88,12 +91,14 @@ async fn are_delivered_as_they_were_sent(on: Engine) {
         store.commit(commit(vec![op])).await.unwrap();
     }
     let delivery = |attempt| {
-        (1..).zip(signals.clone()).map(move |(seq, signal)| SignalDelivery {
-            subscription_id: sub_id("s"),
-            seq,
-            attempt,
-            signal,
-        })
+        (1..)
+            .zip(signals.clone())
+            .map(move |(seq, signal)| SignalDelivery {
+                subscription_id: sub_id("s"),
+                seq,
+                attempt,
+                signal,
+            })
     };
     let id = sub_id("s");
     let all = store.unacked_signals(&id, 0, 9).await.unwrap();
@@ -127,7 +132,11 @@ async fn reach_those_who_exist(on: Engine) {
     store.commit(commit(ops)).await.unwrap();
     assert_eq!(unacked(&*store, "b").await, [0; 0]);
     assert_eq!(claim(&*store, "b", 0, 9).await, []);
-    assert_eq!(unacked(&*store, "a").await, [1, 2], "the other keeps its own");
+    assert_eq!(
+        unacked(&*store, "a").await,
+        [1, 2],
+        "the other keeps its own"
+    );
 }
 
 async fn are_due_again_after_the_wait_of_their_attempt(on: Engine) {
@@ -142,8 +151,14 @@ async fn are_due_again_after_the_wait_of_their_attempt(on: Engine) {
         assert_eq!(too_early, [], "attempt {attempt}");
         now += wait;
     }
-    let one = store.claim_signals(&sub_id("s"), at(now), &[millis(5)], 9);
-    assert_eq!(one.await.unwrap()[0].attempt, 6);
+    assert_eq!(
+        store
+            .claim_signals(&sub_id("s"), at(now), &[millis(5)], 9)
+            .await
+            .unwrap()[0]
+            .attempt,
+        6
+    );
     assert_eq!(claim(&*store, "s", now + 5, 9).await[0].attempt, 7);
 }
 
@@ -156,7 +171,10 @@ async fn are_claimed_in_order_and_in_part(on: Engine) {
     assert_eq!(numbers(&claim(&*store, "s", 9, 9).await), [5]);
     // The first two are due again, by the clock; then all, in their order.
     assert_eq!(numbers(&claim(&*store, "s", 10, 9).await), [1, 2]);
-    assert_eq!(numbers(&claim(&*store, "s", 1_000, 9).await), [1, 2, 3, 4, 5]);
+    assert_eq!(
+        numbers(&claim(&*store, "s", 1_000, 9).await),
+        [1, 2, 3, 4, 5]
+    );
     // Published long after, due at once.
     let ops = vec![publish("f", &["s"])];
     store.commit(commit_at(at(1_000), ops)).await.unwrap();
@@ -197,7 +215,10 @@ async fn are_acknowledged_by_id(on: Engine) {
     claim(&*store, "s", 0, 1).await;
     assert_eq!(ack(&*store, "s", &[]).await, []);
     let all = ack(&*store, "s", &["none", "b", "a", "A"]).await;
-    assert_eq!(all, [Acked::Unknown, Acked::Now, Acked::Now, Acked::Unknown]);
+    assert_eq!(
+        all,
+        [Acked::Unknown, Acked::Now, Acked::Now, Acked::Unknown]
+    );
     let again = ack(&*store, "s", &["c", "a", "b"]).await;
     assert_eq!(again, [Acked::Now, Acked::Before, Acked::Before]);
     assert_eq!(ack(&*store, "s", &["c"]).await, [Acked::Before]);
@@ -215,10 +236,17 @@ async fn that_share_an_id_are_acknowledged_together(on: Engine) {
     assert_eq!(ack(&*store, "s", &["x"]).await, [Acked::Now]);
     assert_eq!(unacked(&*store, "s").await, [2]);
     assert_eq!(ack(&*store, "s", &["x"]).await, [Acked::Before]);
-    store.commit(commit(vec![publish("x", &["s"])])).await.unwrap();
+    store
+        .commit(commit(vec![publish("x", &["s"])]))
+        .await
+        .unwrap();
     assert_eq!(unacked(&*store, "s").await, [2, 4]);
     assert_eq!(numbers(&claim(&*store, "s", 0, 9).await), [2, 4]);
-    assert_eq!(ack(&*store, "s", &["x"]).await, [Acked::Now], "this one was due");
+    assert_eq!(
+        ack(&*store, "s", &["x"]).await,
+        [Acked::Now],
+        "this one was due"
+    );
     assert_eq!(unacked(&*store, "s").await, [2]);
 }
 
@@ -236,9 +264,19 @@ async fn that_are_given_up_are_never_due(on: Engine) {
     let buried = store.buried_signals(9).await.unwrap();
     let shown: Vec<_> = buried
         .iter()
-        .map(|d| (d.subscription_id.as_str(), d.seq, d.attempt, d.signal.id.as_str()))
+        .map(|d| {
+            (
+                d.subscription_id.as_str(),
+                d.seq,
+                d.attempt,
+                d.signal.id.as_str(),
+            )
+        })
         .collect();
-    assert_eq!(shown, [("s", 1, 2, "a"), ("r", 1, 0, "d"), ("s", 2, 2, "b")]);
+    assert_eq!(
+        shown,
+        [("s", 1, 2, "a"), ("r", 1, 0, "d"), ("s", 2, 2, "b")]
+    );
     assert_eq!(buried[0].signal, signal("a"));
     assert_eq!(store.buried_signals(1).await.unwrap(), buried[..1]);
     assert_eq!(store.buried_signals(0).await.unwrap(), []);
@@ -246,7 +284,10 @@ async fn that_are_given_up_are_never_due(on: Engine) {
     assert_eq!(unacked(&*store, "s").await, [3]);
     assert_eq!(claim(&*store, "r", 90_000, 9).await, []);
     // The next number follows the last, given up or not.
-    store.commit(commit(vec![publish("e", &["r"])])).await.unwrap();
+    store
+        .commit(commit(vec![publish("e", &["r"])]))
+        .await
+        .unwrap();
     assert_eq!(unacked(&*store, "r").await, [2]);
 }
 
@@ -261,7 +302,9 @@ async fn that_are_due_are_known_by_subscription(on: Engine) {
         }
     };
     assert!(due(0, 9).await.is_empty());
-    let mut ops: Vec<_> = ["a", "b", "c", "idle"].map(|id| subscribe(&subscription(id))).into();
+    let mut ops: Vec<_> = ["a", "b", "c", "idle"]
+        .map(|id| subscribe(&subscription(id)))
+        .into();
     ops.push(publish("x", &["a", "b", "c"]));
     ops.push(publish("y", &["a", "b", "c"]));
     store.commit(commit(ops)).await.unwrap();
@@ -308,7 +351,10 @@ async fn of_many_publishers_have_no_gap(on: Engine) {
     let reading = tokio::spawn(async move {
         let mut after = 0;
         while after < 160 {
-            let page = reader.unacked_signals(&sub_id("a"), after, 7).await.unwrap();
+            let page = reader
+                .unacked_signals(&sub_id("a"), after, 7)
+                .await
+                .unwrap();
             for delivery in page {
                 assert_eq!(delivery.seq, after + 1);
                 after = delivery.seq;
@@ -320,7 +366,10 @@ async fn of_many_publishers_have_no_gap(on: Engine) {
     reading.await.unwrap();
     let mut again = 0;
     for id in all {
-        let deliveries = nodes[0].unacked_signals(&sub_id(id), 0, 1_000).await.unwrap();
+        let deliveries = nodes[0]
+            .unacked_signals(&sub_id(id), 0, 1_000)
+            .await
+            .unwrap();
         let count = deliveries.len() as u64;
         assert_eq!(numbers(&deliveries), (1..=count).collect::<Vec<_>>());
         again += deliveries.len() - 160;

@@ -1,6 +1,8 @@
 //! Everything that a store shows, as one text, so that a test can tell that nothing has changed.
 
-use crate::make::{all_tasks, at, delivery_id, of_stream, of_task, stream_id, sub_id, task_id, web};
+use crate::make::{
+    all_tasks, at, delivery_id, of_stream, of_task, stream_id, sub_id, task_id, web,
+};
 use interzone_hub::ports::{DeadLetterQuery, Store, SubscriptionQuery};
 use interzone_hub::{BlobId, Subject};
 use std::fmt::Write;
@@ -85,8 +87,14 @@ pub(crate) async fn empty_the_outbox(store: &dyn Store) -> Vec<interzone_hub::Ou
             return all;
         }
         for entry in entries {
-            let settled = store.settle_outbox(&entry.id, entry.attempt, &Delivered, now);
-            assert!(settled.await.unwrap(), "{} was just claimed", entry.id);
+            assert!(
+                store
+                    .settle_outbox(&entry.id, entry.attempt, &Delivered, now)
+                    .await
+                    .unwrap(),
+                "{} was just claimed",
+                entry.id
+            );
             all.push(entry);
         }
     }
@@ -96,5 +104,8 @@ pub(crate) async fn empty_the_outbox(store: &dyn Store) -> Vec<interzone_hub::Ou
 pub(crate) async fn is_due(store: &dyn Store, id: &str, now: i64) -> bool {
     let until = at(now + 1);
     let entries = store.claim_outbox(&web(), at(now), until, 100).await;
-    entries.unwrap().iter().any(|entry| entry.id == delivery_id(id))
+    entries
+        .unwrap()
+        .iter()
+        .any(|entry| entry.id == delivery_id(id))
 }

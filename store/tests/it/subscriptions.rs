@@ -20,7 +20,10 @@ contract!(
 );
 
 fn patterns(texts: &[&str]) -> Vec<TopicPattern> {
-    texts.iter().map(|t| TopicPattern::new(t).unwrap()).collect()
+    texts
+        .iter()
+        .map(|t| TopicPattern::new(t).unwrap())
+        .collect()
 }
 
 fn full(id: &str, state: SubscriptionState) -> Subscription {
@@ -209,7 +212,9 @@ async fn that_changed_make_older_commits_stale(on: Engine) {
     // It may change them itself: what it was matched against was the newest.
     let ops = vec![subscribe(&subscription("s")), publish("x", &["s"])];
     store.commit(matched(first, ops)).await.unwrap();
-    let stale = other.commit(matched(first, vec![publish("y", &["s"])])).await;
+    let stale = other
+        .commit(matched(first, vec![publish("y", &["s"])]))
+        .await;
     assert!(
         matches!(stale, Err(StoreError::StaleSubscriptions)),
         "{stale:?}"

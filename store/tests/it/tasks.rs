@@ -149,7 +149,12 @@ async fn have_artifacts_in_the_order_of_their_first_coming(on: Engine) {
         artifact("t", "b", "4"),
     ];
     store.commit(commit_at(at(2), ops)).await.unwrap();
-    let four = [made("z", "new"), made("m", "new"), made("a", "3"), made("b", "4")];
+    let four = [
+        made("z", "new"),
+        made("m", "new"),
+        made("a", "3"),
+        made("b", "4"),
+    ];
     assert_eq!(store.artifacts(&id).await.unwrap(), four);
     let empty = Packed::pack(Artifact::new(ArtifactId::new("a").unwrap(), "")).0;
     let op = Op::PutArtifact {
@@ -184,7 +189,10 @@ async fn have_pushes_oldest_first(on: Engine) {
     store.commit(commit_at(at(10), ops)).await.unwrap();
     for push in [&middle, &late] {
         let at = push.created_at;
-        store.commit(commit_at(at, vec![put_push(push)])).await.unwrap();
+        store
+            .commit(commit_at(at, vec![put_push(push)]))
+            .await
+            .unwrap();
     }
     let pushes = store.pushes(&id).await.unwrap();
     assert_eq!(pushes, [early.clone(), middle.clone(), late.clone()]);

@@ -77,9 +77,10 @@ async fn of_every_script_are_kept(on: Engine) {
             owner: owner(id),
             agent: AgentId::new(id).unwrap(),
             status: Some(said(id)),
-            metadata: Some(Metadata::new(json(&format!("{{{id:?}:1}}").replace("\\u{", "\\u{"))).unwrap_or_else(|_| {
-                Metadata::new(json("{}")).unwrap()
-            })),
+            metadata: Some(
+                Metadata::new(json(&format!("{{{id:?}:1}}").replace("\\u{", "\\u{")))
+                    .unwrap_or_else(|_| Metadata::new(json("{}")).unwrap()),
+            ),
             ..task(id)
         };
         let artifact = Artifact::new(ArtifactId::new(id).unwrap(), *id).with_part(Part::text(id));
@@ -206,15 +207,22 @@ async fn of_free_text_are_kept_wherever_they_stand(on: Engine) {
         };
         store.commit(fenced).await.unwrap();
         let channels = [text.clone()];
-        let claimed = store.claim_outbox(&channels, at(0), at(9), 9).await.unwrap();
+        let claimed = store
+            .claim_outbox(&channels, at(0), at(9), 9)
+            .await
+            .unwrap();
         assert_eq!(claimed.len(), 1, "{text:?}");
         assert_eq!(claimed[0].key, text);
         assert_eq!(claimed[0].group.as_ref(), Some(&text));
         let dead = Settlement::Dead {
             error: text.clone(),
         };
-        let settled = store.settle_outbox(&delivery_id(&id), 1, &dead, at(1));
-        assert!(settled.await.unwrap());
+        assert!(
+            store
+                .settle_outbox(&delivery_id(&id), 1, &dead, at(1))
+                .await
+                .unwrap()
+        );
         let query = interzone_hub::ports::DeadLetterQuery {
             channel: Some(text.clone()),
             owner: None,
@@ -266,7 +274,10 @@ async fn of_json_are_kept_letter_for_letter(on: Engine) {
             body: SignalBody::Sent(value.clone()),
             ..crate::make::signal(&id)
         };
-        let part = Message::single(interzone_protocol::vocab::Role::User, Part::data(value.clone()));
+        let part = Message::single(
+            interzone_protocol::vocab::Role::User,
+            Part::data(value.clone()),
+        );
         let part = Packed::pack(part).0;
         let ops = vec![
             create(&stored),
@@ -289,7 +300,9 @@ async fn of_json_are_kept_letter_for_letter(on: Engine) {
         assert_eq!(store.stream(&stream.id).await.unwrap(), Some(stream));
         let pushes = store.pushes(&task_id("t")).await.unwrap();
         assert!(pushes.contains(&push), "{text}");
-        let claimed = store.claim_outbox(&crate::make::web(), at(0), at(9), 9).await;
+        let claimed = store
+            .claim_outbox(&crate::make::web(), at(0), at(9), 9)
+            .await;
         assert_eq!(claimed.unwrap()[0].payload, value, "{text}");
         assert_eq!(store.subscription(&about.id).await.unwrap(), Some(about));
         assert_eq!(store.messages(&stored.id, 0..1).await.unwrap(), [part]);
@@ -343,7 +356,9 @@ async fn that_are_huge_are_kept(on: Engine) {
     store.commit(commit(ops)).await.unwrap();
     assert!(store.task(&stored.id).await.unwrap() == Some(stored));
     assert!(log(&*store, &of_task(&long)).await[0].body == body);
-    let claimed = store.claim_outbox(&crate::make::web(), at(0), at(9), 9).await;
+    let claimed = store
+        .claim_outbox(&crate::make::web(), at(0), at(9), 9)
+        .await;
     assert!(claimed.unwrap()[0].payload == value);
     let signals = store.unacked_signals(&sub_id(&long), 0, 9).await.unwrap();
     assert!(signals[0].signal.body == SignalBody::Sent(value));
@@ -377,25 +392,44 @@ async fn that_are_empty_are_kept(on: Engine) {
         key("", "", at(10)),
     ];
     store.commit(commit(ops)).await.unwrap();
-    assert_eq!(store.messages(&task_id("t"), 0..9).await.unwrap(), [nothing]);
+    assert_eq!(
+        store.messages(&task_id("t"), 0..9).await.unwrap(),
+        [nothing]
+    );
     let taken = store.claimed("", at(0)).await.unwrap();
     assert_eq!(taken.as_deref(), Some(""), "taken for nothing is taken");
     let channels = [String::new()];
-    let claimed = store.claim_outbox(&channels, at(0), at(9), 9).await.unwrap();
+    let claimed = store
+        .claim_outbox(&channels, at(0), at(9), 9)
+        .await
+        .unwrap();
     assert_eq!(claimed[0].group.as_deref(), Some(""));
     let retry = Settlement::Retry {
         due_at: at(20),
         error: String::new(),
     };
-    let settled = store.settle_outbox(&delivery_id("e"), 1, &retry, at(1));
-    assert!(settled.await.unwrap());
-    let claimed = store.claim_outbox(&channels, at(20), at(29), 9).await.unwrap();
-    assert_eq!(claimed[0].error.as_deref(), Some(""), "an empty error is one");
+    assert!(
+        store
+            .settle_outbox(&delivery_id("e"), 1, &retry, at(1))
+            .await
+            .unwrap()
+    );
+    let claimed = store
+        .claim_outbox(&channels, at(20), at(29), 9)
+        .await
+        .unwrap();
+    assert_eq!(
+        claimed[0].error.as_deref(),
+        Some(""),
+        "an empty error is one"
+    );
 }
 
 async fn that_look_alike_are_different(on: Engine) {
     let store = on.node().await;
-    let alike = ["é", "e\u{301}", "E", "e", "e ", " e", "É", "ｅ", "ß", "ss", "ﬁ", "fi"];
+    let alike = [
+        "é", "e\u{301}", "E", "e", "e ", " e", "É", "ｅ", "ß", "ss", "ﬁ", "fi",
+    ];
     let ops = alike.iter().map(|id| create(&task(id))).collect();
     store.commit(commit(ops)).await.unwrap();
     let ops = alike.iter().map(|id| key(id, id, at(10))).collect();
@@ -446,9 +480,14 @@ async fn of_the_first_and_last_moment_are_kept(on: Engine) {
     let listed = store.tasks(&all_tasks()).await.unwrap();
     let ids: Vec<_> = listed.iter().map(|task| task.id.as_str()).collect();
     assert_eq!(ids, ["t4", "t3", "t2", "t1", "t0"]);
-    let due = store.claim_outbox(&crate::make::web(), at(0), last, 9).await.unwrap();
+    let due = store
+        .claim_outbox(&crate::make::web(), at(0), last, 9)
+        .await
+        .unwrap();
     assert_eq!(due.len(), 4, "the last is not due before the end");
-    let due = store.claim_outbox(&crate::make::web(), long_after(), last, 9).await;
+    let due = store
+        .claim_outbox(&crate::make::web(), long_after(), last, 9)
+        .await;
     assert_eq!(due.unwrap(), [], "held until the end of time");
     let wish = interzone_hub::ports::WorkClaim {
         until: last,

@@ -90,7 +90,12 @@ async fn is_claimed_for_each_agent(on: Engine) {
     let mut ops = Vec::new();
     for number in 0..4 {
         for of in ["a", "b", "c"] {
-            ops.push(queue_for(&format!("{of}{number}"), of, Priority::Normal, at(0)));
+            ops.push(queue_for(
+                &format!("{of}{number}"),
+                of,
+                Priority::Normal,
+                at(0),
+            ));
         }
     }
     store.commit(commit(ops)).await.unwrap();
@@ -140,10 +145,18 @@ async fn is_claimed_again_when_its_lease_is_over(on: Engine) {
         assert!(again.claim > last.claim, "{again:?} after {last:?}");
         assert_eq!(again.until, at(now + 1_000));
         // The one before can neither hold it nor give it back.
-        let late = store.renew_work(&last.task_id, "n", last.claim, long_after());
-        assert!(!late.await.unwrap());
-        let late = store.release_work(&last.task_id, "n", last.claim, at(0));
-        assert!(!late.await.unwrap());
+        assert!(
+            !store
+                .renew_work(&last.task_id, "n", last.claim, long_after())
+                .await
+                .unwrap()
+        );
+        assert!(
+            !store
+                .release_work(&last.task_id, "n", last.claim, at(0))
+                .await
+                .unwrap()
+        );
         none(&*store, at(now + 999)).await;
         last = again;
     }
@@ -157,14 +170,25 @@ async fn is_held_longer_when_renewed(on: Engine) {
     let renew = |node: &'static str, claim, until| store.renew_work(id, node, claim, at(until));
     assert!(renew("n", item.claim, 5_000).await.unwrap());
     none(&*store, at(4_999)).await;
-    assert!(!renew("m", item.claim, 9_000).await.unwrap(), "not its node");
+    assert!(
+        !renew("m", item.claim, 9_000).await.unwrap(),
+        "not its node"
+    );
     assert!(!renew("n", item.claim + 1, 9_000).await.unwrap());
     if let Some(before) = item.claim.checked_sub(1) {
         assert!(!renew("n", before, 9_000).await.unwrap());
     }
     let other = task_id("other");
-    assert!(!store.renew_work(&other, "n", item.claim, at(9)).await.unwrap());
-    assert!(renew("n", item.claim, 6_000).await.unwrap(), "still the same");
+    assert!(
+        !store
+            .renew_work(&other, "n", item.claim, at(9))
+            .await
+            .unwrap()
+    );
+    assert!(
+        renew("n", item.claim, 6_000).await.unwrap(),
+        "still the same"
+    );
     none(&*store, at(5_999)).await;
     assert_eq!(one(&*store, "m", 6_001).await.attempt, 2);
 }
@@ -174,14 +198,34 @@ async fn is_given_back(on: Engine) {
     store.commit(commit(vec![queue("t")])).await.unwrap();
     let item = one(&*store, "n", 0).await;
     let id = &item.task_id;
-    assert!(!store.release_work(id, "m", item.claim, at(0)).await.unwrap());
-    let wrong = store.release_work(id, "n", item.claim + 7, at(0));
-    assert!(!wrong.await.unwrap());
+    assert!(
+        !store
+            .release_work(id, "m", item.claim, at(0))
+            .await
+            .unwrap()
+    );
+    assert!(
+        !store
+            .release_work(id, "n", item.claim + 7, at(0))
+            .await
+            .unwrap()
+    );
     none(&*store, at(10)).await;
-    assert!(store.release_work(id, "n", item.claim, at(500)).await.unwrap());
-    let again = store.release_work(id, "n", item.claim, at(0)).await.unwrap();
+    assert!(
+        store
+            .release_work(id, "n", item.claim, at(500))
+            .await
+            .unwrap()
+    );
+    let again = store
+        .release_work(id, "n", item.claim, at(0))
+        .await
+        .unwrap();
     assert!(!again, "it is no longer held");
-    let late = store.renew_work(id, "n", item.claim, at(9_000)).await.unwrap();
+    let late = store
+        .renew_work(id, "n", item.claim, at(9_000))
+        .await
+        .unwrap();
     assert!(!late, "it is no longer held");
     none(&*store, at(499)).await;
     let next = one(&*store, "m", 500).await;
@@ -198,8 +242,13 @@ async fn begins_anew_when_queued_again(on: Engine) {
     // While it is held: the lease goes, and the attempts with it.
     let ops = vec![queue_for("t", "agent", Priority::High, at(2_500))];
     store.commit(commit_at(at(2_001), ops)).await.unwrap();
-    let late = store.renew_work(&second.task_id, "n", second.claim, at(9_000));
-    assert!(!late.await.unwrap(), "claims made before no longer count");
+    assert!(
+        !store
+            .renew_work(&second.task_id, "n", second.claim, at(9_000))
+            .await
+            .unwrap(),
+        "claims made before no longer count"
+    );
     none(&*store, at(2_499)).await;
     let third = one(&*store, "n", 2_500).await;
     assert_eq!(third.attempt, 1);
@@ -217,7 +266,10 @@ async fn begins_anew_when_queued_again(on: Engine) {
 
 async fn is_over_when_ended(on: Engine) {
     let store = on.node().await;
-    store.commit(commit(vec![queue("t"), queue("u")])).await.unwrap();
+    store
+        .commit(commit(vec![queue("t"), queue("u")]))
+        .await
+        .unwrap();
     let item = one(&*store, "n", 0).await;
     let ops = vec![
         Op::EndWork(task_id("t")),
@@ -225,10 +277,18 @@ async fn is_over_when_ended(on: Engine) {
         Op::EndWork(task_id("never queued")),
     ];
     store.commit(commit(ops)).await.unwrap();
-    let late = store.renew_work(&item.task_id, "n", item.claim, at(9_000));
-    assert!(!late.await.unwrap());
-    let late = store.release_work(&item.task_id, "n", item.claim, at(0));
-    assert!(!late.await.unwrap());
+    assert!(
+        !store
+            .renew_work(&item.task_id, "n", item.claim, at(9_000))
+            .await
+            .unwrap()
+    );
+    assert!(
+        !store
+            .release_work(&item.task_id, "n", item.claim, at(0))
+            .await
+            .unwrap()
+    );
     none(&*store, long_after()).await;
     // It comes back, but its old number does not.
     let mut last = item.claim;
@@ -258,7 +318,12 @@ async fn is_counted(on: Engine) {
 }
 
 /// Claims, a few at a time, until `enough` is reached by all claimers together.
-async fn drain(store: Arc<dyn Store>, node: String, few: usize, enough: Arc<Tally>) -> Vec<WorkItem> {
+async fn drain(
+    store: Arc<dyn Store>,
+    node: String,
+    few: usize,
+    enough: Arc<Tally>,
+) -> Vec<WorkItem> {
     let mut mine = Vec::new();
     while !enough.reached() {
         let items = store.claim_work(&wish(&node, few, at(0))).await.unwrap();
@@ -296,7 +361,11 @@ impl Tally {
 
 fn all_different(items: &[WorkItem], count: usize) {
     let tasks: HashSet<_> = items.iter().map(|item| &item.task_id).collect();
-    assert_eq!((items.len(), tasks.len()), (count, count), "each exactly once");
+    assert_eq!(
+        (items.len(), tasks.len()),
+        (count, count),
+        "each exactly once"
+    );
     assert!(items.iter().all(|item| item.attempt == 1));
 }
 
@@ -360,7 +429,10 @@ async fn is_taken_over_by_one_when_leases_end(on: Engine) {
         for item in items.iter().chain(&rest) {
             assert_eq!(item.attempt, round + 1);
         }
-        let of_first = items.iter().chain(&rest).find(|i| i.task_id == task_id("t0"));
+        let of_first = items
+            .iter()
+            .chain(&rest)
+            .find(|i| i.task_id == task_id("t0"));
         let claim = of_first.unwrap().claim;
         assert!(claim > highest);
         highest = claim;

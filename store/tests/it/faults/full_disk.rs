@@ -51,7 +51,10 @@ const SMALL_DISK: &str = r#"
 async fn a_small_disk_fills_and_empties() {
     let folder = Folder::new("full");
     // As root a namespace of mounts is enough; anybody else becomes root in one of users first.
-    let ways: [&[&str]; 2] = [&["--mount", "sh"], &["--user", "--map-root-user", "--mount", "sh"]];
+    let ways: [&[&str]; 2] = [
+        &["--mount", "sh"],
+        &["--user", "--map-root-user", "--mount", "sh"],
+    ];
     let mut output = None;
     for way in ways {
         let tried = shell("unshare", way, SMALL_DISK, &folder);
@@ -61,12 +64,17 @@ async fn a_small_disk_fills_and_empties() {
             output = Some(tried);
             break;
         }
-        println!("no small disk by unshare {way:?}: {}: {errors}", tried.status);
+        println!(
+            "no small disk by unshare {way:?}: {}: {errors}",
+            tried.status
+        );
         drop(std::fs::remove_dir(folder.path().join("small")));
     }
     let Some(output) = output else {
-        println!("SKIPPED: this machine lets nobody mount a tmpfs, neither as root nor in a user \
-                  namespace; a file that may not grow stands in for the full disk");
+        println!(
+            "SKIPPED: this machine lets nobody mount a tmpfs, neither as root nor in a user \
+                  namespace; a file that may not grow stands in for the full disk"
+        );
         return;
     };
     let told = check(&output, &folder.path().join("copy.db")).await;

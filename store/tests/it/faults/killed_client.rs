@@ -142,7 +142,9 @@ async fn sqlite_is_not_shared_by_two_processes() {
     told.note(Fact::from_line(line.trim_end()).unwrap());
     writer.kill_after(50, 0, &mut told);
     // A lock does not outlive its process.
-    let store = SqliteStore::open(&file, SqliteOptions::default()).await.unwrap();
+    let store = SqliteStore::open(&file, SqliteOptions::default())
+        .await
+        .unwrap();
     told.check(&store, CUT_OFF).await;
     store.close().await;
 }

@@ -56,7 +56,8 @@ async fn a_server_that_crashes_loses_nothing() {
     let (mut ears, sink) = Ears::new();
     let load = Load::start(node.clone(), "load", 8, sink).await.unwrap();
     for round in 0..rounds().div_ceil(2) {
-        ears.hear(usize::try_from(20 + dice.below(150)).unwrap()).await;
+        ears.hear(usize::try_from(20 + dice.below(150)).unwrap())
+            .await;
         server.crash();
         server.revive();
         println!("round {round}: the server crashed and came back");
@@ -80,7 +81,8 @@ async fn connections_that_are_cut_lose_nothing() {
     let load = Load::start(node.clone(), "load", 8, sink).await.unwrap();
     let mut cut = 0;
     for _ in 0..rounds() * 5 {
-        ears.hear(usize::try_from(1 + dice.below(15)).unwrap()).await;
+        ears.hear(usize::try_from(1 + dice.below(15)).unwrap())
+            .await;
         cut += kill_connections(&url, &schema).await;
     }
     println!("{cut} connections cut");

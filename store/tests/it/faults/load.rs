@@ -64,6 +64,20 @@ pub(crate) fn blob(task: &str) -> Blob {
     }
 }
 
+/// Tries until the store does not refuse for the moment.
+macro_rules! patiently {
+    ($hand:expr, $attempt:expr) => {
+        loop {
+            match $attempt.await {
+                Err(error) if error.is_transient() && $hand.goes_on() => {
+                    $hand.refused(&error).await;
+                }
+                answer => break answer,
+            }
+        }
+    };
+}
+
 /// A load that is running.
 pub(crate) struct Load {
     running: JoinSet<Result<(), Fault>>,
@@ -86,7 +100,10 @@ impl Load {
         for id in [KEEPS, ACKS] {
             let ops = vec![Op::CreateSubscription(Box::new(subscription(id)?))];
             // It may be there already: the same database serves for several loads.
-            if !matches!(hand.commit(ops, None).await, Ok(()) | Err(StoreError::Conflict)) {
+            if !matches!(
+                hand.commit(ops, None).await,
+                Ok(()) | Err(StoreError::Conflict)
+            ) {
                 return Err("the subscriptions cannot be made".into());
             }
         }
@@ -142,31 +159,21 @@ impl Hand {
         how.into()
     }
 
-    /// Tries until the store does not refuse for the moment.
-    async fn patiently<T, F>(&self, mut attempt: F) -> Result<T, StoreError>
-    where
-        F: AsyncFnMut() -> Result<T, StoreError>,
-    {
+    /// Notes that the store refuses for the moment, and waits for the next.
+    async fn refused(&self, error: &StoreError) {
+        self.say(Fact::Refused {
+            why: error.to_string(),
+        });
         // A store that fails at once would be asked without end.
         let mut pace = tokio::time::interval(Duration::from_millis(2));
-        pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            match attempt().await {
-                Err(error) if error.is_transient() && self.goes_on() => {
-                    self.say(Fact::Refused {
-                        why: error.to_string(),
-                    });
-                    pace.tick().await;
-                }
-                answer => return answer,
-            }
-        }
+        pace.tick().await;
+        pace.tick().await;
     }
 
     /// Commits, again and again while the store refuses. Every attempt has a name of its own: an
     /// error promises that nothing was written, so the next attempt must not meet the last one.
     async fn commit(&self, ops: Vec<Op>, fence: Option<Fence>) -> Result<(), StoreError> {
-        let attempt = async || {
+        patiently!(self, {
             let commit = Commit {
                 id: RandomIds.next(now()),
                 at: now(),
@@ -174,9 +181,8 @@ impl Hand {
                 epoch: None,
                 ops: ops.clone(),
             };
-            self.store.commit(commit).await
-        };
-        self.patiently(attempt).await
+            self.store.commit(commit)
+        })
     }
 }
 
@@ -314,8 +320,7 @@ async fn write(hand: Hand, own: String, shared: String) -> Result<(), Fault> {
 
 async fn write_shared(hand: &Hand, id: &str) -> Result<(), Fault> {
     let task_id = TaskId::new(id)?;
-    let read = hand.patiently(async || hand.store.task(&task_id).await);
-    let revision = match read.await {
+    let revision = match patiently!(hand, hand.store.task(&task_id)) {
         Ok(task) => task.map_or(0, |task| task.revision) + 1,
         Err(error) if error.is_transient() => return Ok(()),
         Err(error) => return Err(hand.broken(format!("{id}: {error:?}"))),
@@ -337,22 +342,23 @@ async fn carry(hand: Hand) -> Result<(), Fault> {
     let channels = [CHANNEL.to_owned()];
     let mut count = 0_u64;
     while hand.goes_on() {
-        let claim = async || {
-            let claimed = hand.store.claim_outbox(&channels, now(), much_later(), 4);
-            claimed.await
-        };
-        let entries = hand.patiently(claim).await.unwrap_or_default();
+        let claimed = patiently!(
+            hand,
+            hand.store.claim_outbox(&channels, now(), much_later(), 4)
+        );
+        let entries = claimed.unwrap_or_default();
         for entry in &entries {
             count += 1;
             if count % 3 == 0 {
                 continue;
             }
-            let settle = async || {
-                let done = &Settlement::Delivered;
-                let settled = hand.store.settle_outbox(&entry.id, entry.attempt, done, now());
-                settled.await
-            };
-            match hand.patiently(settle).await {
+            let done = &Settlement::Delivered;
+            let settled = patiently!(
+                hand,
+                hand.store
+                    .settle_outbox(&entry.id, entry.attempt, done, now())
+            );
+            match settled {
                 Ok(true) => hand.say(Fact::Delivered {
                     key: entry.key.clone(),
                 }),
@@ -378,8 +384,8 @@ async fn work(hand: Hand, node: String) -> Result<(), Fault> {
     };
     let mut count = 0_u64;
     while hand.goes_on() {
-        let claim = async || hand.store.claim_work(&wish).await;
-        let items: Vec<WorkItem> = hand.patiently(claim).await.unwrap_or_default();
+        let claimed = patiently!(hand, hand.store.claim_work(&wish));
+        let items: Vec<WorkItem> = claimed.unwrap_or_default();
         for item in &items {
             hand.say(Fact::Claimed {
                 task: item.task_id.to_string(),
@@ -415,12 +421,11 @@ async fn listen(hand: Hand) -> Result<(), Fault> {
     let id = SubscriptionId::new(ACKS)?;
     let waits = [Duration::from_secs(3_600)];
     while hand.goes_on() {
-        let claim = async || hand.store.claim_signals(&id, now(), &waits, 4).await;
-        let claimed = hand.patiently(claim).await.unwrap_or_default();
+        let claimed = patiently!(hand, hand.store.claim_signals(&id, now(), &waits, 4));
+        let claimed = claimed.unwrap_or_default();
         for delivery in &claimed {
             let signals = [delivery.signal.id.clone()];
-            let ack = async || hand.store.ack_signals(&id, &signals, now()).await;
-            match hand.patiently(ack).await {
+            match patiently!(hand, hand.store.ack_signals(&id, &signals, now())) {
                 Ok(acked) if acked == [Acked::Now] => hand.say(Fact::Acked {
                     signal: delivery.signal.id.to_string(),
                 }),

@@ -2,9 +2,7 @@
 
 use super::facts::Fact;
 use super::load::{ACKS, KEEPS, blob, message, now, text};
-use crate::make::{
-    all_tasks, commit, long_after, made, of_task, signal_id, sub_id, task_id, wish,
-};
+use crate::make::{all_tasks, commit, long_after, made, of_task, signal_id, sub_id, task_id, wish};
 use crate::snapshot::empty_the_outbox;
 use interzone_hub::ports::{Op, Store};
 use interzone_hub::{EventBody, SignalDelivery, Task, TaskCursor, TaskQuery};
@@ -81,7 +79,10 @@ impl Told {
             self.revisions.insert(task.id.to_string(), task.revision);
         }
         assert_eq!(tasks.len(), self.revisions.len(), "a task is lost");
-        assert!(untold_commits <= untold.commits, "{untold_commits} more than told");
+        assert!(
+            untold_commits <= untold.commits,
+            "{untold_commits} more than told"
+        );
         let all: HashSet<String> = tasks
             .iter()
             .flat_map(|task| (1..=task.revision).map(|r| text(task.id.as_str(), r)))
@@ -97,7 +98,10 @@ impl Told {
         let (depth, dead) = store.outbox_depth().await.unwrap();
         let depth = usize::try_from(depth).unwrap();
         assert_eq!(dead, 0);
-        assert!(depth <= waiting && waiting - depth <= untold, "{depth} of {waiting}");
+        assert!(
+            depth <= waiting && waiting - depth <= untold,
+            "{depth} of {waiting}"
+        );
         let mut due = HashSet::new();
         let mut order: HashMap<String, u64> = HashMap::new();
         for entry in empty_the_outbox(store).await {
@@ -144,14 +148,20 @@ impl Told {
         assert!(missing <= untold, "{missing} signals are lost");
         let ids: Vec<_> = left.iter().map(|id| signal_id(id)).collect();
         let acked = store.ack_signals(&sub_id(ACKS), &ids, now()).await.unwrap();
-        assert!(acked.iter().all(|acked| *acked == interzone_hub::Acked::Now));
+        assert!(
+            acked
+                .iter()
+                .all(|acked| *acked == interzone_hub::Acked::Now)
+        );
         self.acked = all.clone();
     }
 
     /// All work is there until it was ended, and claims get higher numbers than before.
     async fn check_work(&mut self, store: &dyn Store, tasks: &[Task], untold: usize) {
-        let items = store.claim_work(&wish("verifier", 1_000_000, long_after()));
-        let items = items.await.unwrap();
+        let items = store
+            .claim_work(&wish("verifier", 1_000_000, long_after()))
+            .await
+            .unwrap();
         let mut claimed = HashSet::new();
         for item in &items {
             let task = item.task_id.to_string();
@@ -233,7 +243,10 @@ async fn unacked(store: &dyn Store, id: &str) -> Vec<SignalDelivery> {
     let mut all: Vec<SignalDelivery> = Vec::new();
     loop {
         let after = all.last().map_or(0, |delivery| delivery.seq);
-        let page = store.unacked_signals(&sub_id(id), after, 500).await.unwrap();
+        let page = store
+            .unacked_signals(&sub_id(id), after, 500)
+            .await
+            .unwrap();
         if page.is_empty() {
             return all;
         }
