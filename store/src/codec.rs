@@ -1,7 +1,8 @@
 //! How domain values stand in columns, the same in both engines.
 
+use interzone_hub::Subject;
 use interzone_hub::ports::StoreError;
-use interzone_protocol::vocab::Timestamp;
+use interzone_protocol::vocab::{Json, Metadata, Priority, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -57,4 +58,38 @@ pub(crate) fn moment(millis: i64) -> Timestamp {
 
 fn corrupt(what: &str, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Corrupt(format!("{what}: {error}"))
+}
+
+/// A priority as a number that sorts as it does.
+pub(crate) fn rank(priority: Priority) -> i16 {
+    match priority {
+        Priority::Low => 0,
+        Priority::Normal => 1,
+        Priority::High => 2,
+        Priority::Urgent => 3,
+    }
+}
+
+/// The priority of this rank.
+pub(crate) fn from_rank(rank: i16) -> Result<Priority, StoreError> {
+    let place = usize::try_from(rank).ok();
+    place
+        .and_then(|place| Priority::ALL.get(place).copied())
+        .ok_or_else(|| corrupt("a priority", &"an unknown number"))
+}
+
+/// JSON that was kept letter for letter.
+pub(crate) fn json(what: &str, text: &str) -> Result<Json, StoreError> {
+    Json::parse(text).map_err(|error| corrupt(what, &error))
+}
+
+/// An object that was kept letter for letter.
+pub(crate) fn metadata(text: Option<&str>) -> Result<Option<Metadata>, StoreError> {
+    text.map(|text| Metadata::new(json("metadata", text)?).map_err(|e| corrupt("metadata", &e)))
+        .transpose()
+}
+
+/// A subject by its key.
+pub(crate) fn subject(key: &str) -> Result<Subject, StoreError> {
+    Subject::from_key(key).ok_or_else(|| corrupt("a subject", &"not a key"))
 }
