@@ -72,7 +72,7 @@ impl OutboxStore for SqliteStore {
                 "SELECT ",
                 entry_columns!(),
                 " FROM outbox INDEXED BY outbox_settled \
-                  WHERE state = 2 AND (?1 IS NULL OR channel = ?1) AND (?2 IS NULL OR owner = ?2) \
+                  WHERE state > 0 AND state = 2 AND (?1 IS NULL OR channel = ?1) AND (?2 IS NULL OR owner = ?2) \
                   ORDER BY settled_at DESC, row DESC LIMIT ?3"
             );
             let owner = query.owner.as_ref().map(|owner| owner.as_str());
@@ -103,7 +103,7 @@ impl OutboxStore for SqliteStore {
         self.read(move |connection| {
             let sql = "SELECT \
                 (SELECT count(*) FROM outbox INDEXED BY outbox_due WHERE state = 0), \
-                (SELECT count(*) FROM outbox INDEXED BY outbox_settled WHERE state = 2)";
+                (SELECT count(*) FROM outbox INDEXED BY outbox_settled WHERE state > 0 AND state = 2)";
             let depth = first(connection, sql, [], |row| {
                 Ok((count("outbox", row.get(0)?)?, count("outbox", row.get(1)?)?))
             })?;
