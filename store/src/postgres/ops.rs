@@ -180,7 +180,7 @@ const UPDATE_TASK: &str = "
     UPDATE tasks SET context_id = $2, owner = $3, agent = $4, state = $5, priority = $6,
         metadata = $7, status = $8, created_at = $9, updated_at = $10, finished_at = $11,
         revision = $12, seq = $13, messages = $14, artifacts = $15, pushes = $16, log_gone = false
-    WHERE id = $1 AND revision = $12 - 1";
+    WHERE id = $1 AND revision = $12::bigint - 1";
 
 fn write_task<'a>(task: &'a Task, sql: &'static str) -> Result<Checked<'a>, StoreError> {
     let status = task.status.as_ref().map(to_text).transpose()?;
@@ -214,7 +214,7 @@ const CREATE_STREAM: &str = "
 const UPDATE_STREAM: &str = "
     UPDATE streams SET owner = $2, participants = $3, state = $4, metadata = $5, created_at = $6,
         updated_at = $7, closed_at = $8, revision = $9, seq = $10, log_gone = false
-    WHERE id = $1 AND revision = $9 - 1";
+    WHERE id = $1 AND revision = $9::bigint - 1";
 
 fn write_stream<'a>(stream: &'a Stream, sql: &'static str) -> Result<Checked<'a>, StoreError> {
     let params = params![
@@ -288,7 +288,7 @@ const CREATE_SUBSCRIPTION: &str = "
 const UPDATE_SUBSCRIPTION: &str = "
     UPDATE subscriptions SET owner = $2, patterns = $3, allowed = $4, state = $5, about = $6,
         created_at = $7, expires_at = $8, revision = $9, changed_at = $10
-    WHERE id = $1 AND revision = $9 - 1";
+    WHERE id = $1 AND revision = $9::bigint - 1";
 
 fn write_subscription<'a>(
     subscription: &'a Subscription,
