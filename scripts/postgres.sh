@@ -58,6 +58,9 @@ max_connections = 500
 shared_buffers = 128MB
 fsync = on
 synchronous_commit = on
+# A checkpoint has to sync the files of every test's schema: not while tests run.
+checkpoint_timeout = 1h
+max_wal_size = 4GB
 CONF
   # Whether a port is free is only known by taking it.
   for try in {1..20}; do

@@ -111,7 +111,7 @@ async fn select_by_everything_that_is_given(on: Engine) {
             }
         }
     }
-    assert!(found > 500, "the filters meet too little: {found}");
+    assert!(found > 300, "the filters meet too little: {found}");
 }
 
 fn place(task: &Task) -> TaskCursor {
@@ -186,7 +186,7 @@ async fn come_in_pages(on: Engine) {
     };
     for query in [all_tasks(), filtered] {
         let expected = expected(&query, &tasks);
-        assert!(expected.len() > 3);
+        assert!(expected.len() > 2);
         for size in [1, 2, 3, 5, 24, 1_000] {
             let pages = walk(&*store, &query, size).await;
             assert_eq!(pages, expected, "pages of {size}");

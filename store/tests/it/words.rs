@@ -16,6 +16,7 @@ use interzone_protocol::vocab::{
     AgentId, Artifact, ArtifactId, ContextId, Json, Message, Metadata, Part, PrincipalId, TaskId,
     Timestamp, Topic,
 };
+use std::collections::HashMap;
 use std::time::Duration;
 
 contract!(
@@ -77,10 +78,7 @@ async fn of_every_script_are_kept(on: Engine) {
             owner: owner(id),
             agent: AgentId::new(id).unwrap(),
             status: Some(said(id)),
-            metadata: Some(
-                Metadata::new(json(&format!("{{{id:?}:1}}").replace("\\u{", "\\u{")))
-                    .unwrap_or_else(|_| Metadata::new(json("{}")).unwrap()),
-            ),
+            metadata: Some(Metadata::new(Json::of(&HashMap::from([(id, id)])).unwrap()).unwrap()),
             ..task(id)
         };
         let artifact = Artifact::new(ArtifactId::new(id).unwrap(), *id).with_part(Part::text(id));
