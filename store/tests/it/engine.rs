@@ -8,6 +8,7 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio_postgres::NoTls;
 
 /// A place for one store, empty at first. Copies share it.
@@ -94,26 +95,23 @@ impl Engine {
     }
 }
 
-/// A node of a PostgreSQL store. Few connections: many tests share the server.
+/// A node of a PostgreSQL store, with connections that [`kill_connections`] finds by its schema.
 pub(crate) async fn postgres_node(url: &str, schema: &str) -> PostgresStore {
     let options = PostgresOptions {
         schema: schema.to_owned(),
-        ..PostgresOptions::default()
-    };
-    PostgresStore::connect(url, options).await.unwrap()
-}
-
-/// As [`postgres_node`], with connections that [`kill_connections`] finds.
-pub(crate) async fn named_node(url: &str, schema: &str) -> PostgresStore {
-    let options = PostgresOptions {
-        schema: schema.to_owned(),
         application_name: schema.to_owned(),
+        // Few: many tests share the server.
+        pool_size: 6,
+        // A machine that is busy with tests is slow, which is no fault.
+        acquire_timeout: Duration::from_secs(60),
+        statement_timeout: Duration::from_secs(60),
+        lock_timeout: Duration::from_secs(60),
         ..PostgresOptions::default()
     };
     PostgresStore::connect(url, options).await.unwrap()
 }
 
-/// Cuts the connections of a [`named_node`], and says how many.
+/// Cuts the connections of a node, and says how many.
 pub(crate) async fn kill_connections(url: &str, name: &str) -> usize {
     let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
     ask(url, kill, name).await

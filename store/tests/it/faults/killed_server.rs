@@ -76,7 +76,7 @@ async fn connections_that_are_cut_lose_nothing() {
     let mut dice = Dice::new();
     let url = postgres_url();
     let schema = format!("test_{:016x}", RandomIds.random());
-    let node = Arc::new(crate::engine::named_node(&url, &schema).await);
+    let node = Arc::new(postgres_node(&url, &schema).await);
     let (mut ears, sink) = Ears::new();
     let load = Load::start(node.clone(), "load", 8, sink).await.unwrap();
     let mut cut = 0;
