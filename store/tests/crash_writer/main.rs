@@ -105,6 +105,11 @@ async fn fill(file: &str, copy: &str, relief: &str) -> Result<(), Fault> {
     store.check().await?;
     drop(store);
     std::fs::copy(file, copy)?;
+    // Whether anything is left in the log is the store's business; what is there belongs to it.
+    let log = format!("{file}-wal");
+    if std::fs::exists(&log)? {
+        std::fs::copy(log, format!("{copy}-wal"))?;
+    }
     tell(&Fact::Done);
     Ok(())
 }

@@ -4,9 +4,11 @@
 use super::facts::Fact;
 use super::verify::{Told, Untold};
 use crate::engine::Folder;
+use interzone_hub::ports::Store;
 use interzone_store::sqlite::{Check, SqliteOptions, SqliteStore};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 const WRITER: &str = env!("CARGO_BIN_EXE_interzone-crash-writer");
 
@@ -34,9 +36,8 @@ async fn check(output: &Output, copy: &Path) -> Told {
         check: Check::Always,
         ..SqliteOptions::default()
     };
-    let store = SqliteStore::open(copy, options).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(copy, options).await.unwrap());
     told.check(&store, Untold::NOTHING).await;
-    store.close().await;
     told
 }
 

@@ -4,11 +4,12 @@ use super::facts::Fact;
 use super::verify::{Told, Untold};
 use super::{Dice, rounds};
 use crate::engine::{Folder, count_connections, drop_schema, postgres_node, postgres_url};
-use interzone_hub::ports::StoreError;
+use interzone_hub::ports::{Store, StoreError};
 use interzone_hub::{IdSource, RandomIds};
 use interzone_store::sqlite::{Check, SqliteOptions, SqliteStore};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 
 const WRITERS: usize = 12;
 /// How many rounds one database lives: long enough to be killed while it recovers.
@@ -81,9 +82,8 @@ async fn sqlite_loses_nothing() {
             check: Check::Always,
             ..SqliteOptions::default()
         };
-        let store = SqliteStore::open(&file, options).await.unwrap();
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&file, options).await.unwrap());
         told.check(&store, CUT_OFF).await;
-        store.close().await;
     }
 }
 
@@ -106,7 +106,7 @@ async fn postgres_loses_nothing() {
         let heard = writer.kill_after(1 + dice.below(300), dice.below(40), &mut told);
         println!("round {round}: killed after {heard} facts");
         settle_down(&url, &schema).await;
-        let store = postgres_node(&url, &schema).await;
+        let store: Arc<dyn Store> = Arc::new(postgres_node(&url, &schema).await);
         told.check(&store, CUT_OFF).await;
     }
     drop_schema(&url, &schema).await;
@@ -142,9 +142,7 @@ async fn sqlite_is_not_shared_by_two_processes() {
     told.note(Fact::from_line(line.trim_end()).unwrap());
     writer.kill_after(50, 0, &mut told);
     // A lock does not outlive its process.
-    let store = SqliteStore::open(&file, SqliteOptions::default())
-        .await
-        .unwrap();
+    let store = SqliteStore::open(&file, SqliteOptions::default()).await;
+    let store: Arc<dyn Store> = Arc::new(store.unwrap());
     told.check(&store, CUT_OFF).await;
-    store.close().await;
 }

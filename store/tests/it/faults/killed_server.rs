@@ -5,6 +5,7 @@ use super::load::{Load, Sink};
 use super::verify::{Told, Untold};
 use super::{Dice, rounds};
 use crate::engine::{Postgres, drop_schema, kill_connections, postgres_node, postgres_url};
+use interzone_hub::ports::Store;
 use interzone_hub::{IdSource, RandomIds};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -52,7 +53,7 @@ impl Ears {
 async fn a_server_that_crashes_loses_nothing() {
     let mut dice = Dice::new();
     let server = Postgres::start();
-    let node = Arc::new(postgres_node(&server.url, "crashed").await);
+    let node: Arc<dyn Store> = Arc::new(postgres_node(&server.url, "crashed").await);
     let (mut ears, sink) = Ears::new();
     let load = Load::start(node.clone(), "load", 8, sink).await.unwrap();
     for round in 0..rounds().div_ceil(2) {
@@ -68,7 +69,7 @@ async fn a_server_that_crashes_loses_nothing() {
     let mut told = Told::default();
     ears.tell(&mut told);
     println!("refused: {:?}", told.refused);
-    told.check(&*node, Untold::NOTHING).await;
+    told.check(&node, Untold::NOTHING).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,11 +77,11 @@ async fn connections_that_are_cut_lose_nothing() {
     let mut dice = Dice::new();
     let url = postgres_url();
     let schema = format!("test_{:016x}", RandomIds.random());
-    let node = Arc::new(postgres_node(&url, &schema).await);
+    let node: Arc<dyn Store> = Arc::new(postgres_node(&url, &schema).await);
     let (mut ears, sink) = Ears::new();
     let load = Load::start(node.clone(), "load", 8, sink).await.unwrap();
     let mut cut = 0;
-    for _ in 0..rounds() * 5 {
+    for _ in 0..rounds() * 2 {
         ears.hear(usize::try_from(1 + dice.below(15)).unwrap())
             .await;
         cut += kill_connections(&url, &schema).await;
@@ -93,7 +94,7 @@ async fn connections_that_are_cut_lose_nothing() {
     let mut told = Told::default();
     ears.tell(&mut told);
     println!("refused {} times", told.refused.len());
-    told.check(&*node, Untold::NOTHING).await;
+    told.check(&node, Untold::NOTHING).await;
     drop(node);
     drop_schema(&url, &schema).await;
 }
