@@ -34,6 +34,8 @@ mod claims;
 #[cfg(test)]
 mod commits;
 #[cfg(test)]
+mod edges;
+#[cfg(test)]
 mod engine;
 #[cfg(test)]
 mod faults;

@@ -172,7 +172,7 @@ async fn that_are_active_are_given_with_the_epoch(on: Engine) {
     store.commit(commit(ops)).await.unwrap();
     let (first, active) = store.active_subscriptions(None).await.unwrap().unwrap();
     let expected = full("active", SubscriptionState::Active);
-    assert_eq!(active, [expected.clone()]);
+    assert_eq!(active, std::slice::from_ref(&expected));
     assert_eq!(store.active_subscriptions(Some(first)).await.unwrap(), None);
 
     let revoked = becoming(&expected, SubscriptionState::Revoked);

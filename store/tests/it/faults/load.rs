@@ -231,7 +231,7 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
         channel: CHANNEL.to_owned(),
         key: text.clone(),
         // Half of the tasks want their entries one after another.
-        group: (id.len() % 2 == 0).then(|| id.to_owned()),
+        group: id.len().is_multiple_of(2).then(|| id.to_owned()),
         owner: PrincipalId::new("owner")?,
         subject: Some(subject.clone()),
         payload: Json::of(&text)?,
@@ -349,7 +349,7 @@ async fn carry(hand: Hand) -> Result<(), Fault> {
         let entries = claimed.unwrap_or_default();
         for entry in &entries {
             count += 1;
-            if count % 3 == 0 {
+            if count.is_multiple_of(3) {
                 continue;
             }
             let done = &Settlement::Delivered;
@@ -392,7 +392,7 @@ async fn work(hand: Hand, node: String) -> Result<(), Fault> {
                 claim: item.claim,
             });
             count += 1;
-            if count % 2 == 0 {
+            if count.is_multiple_of(2) {
                 continue;
             }
             let fence = Fence {

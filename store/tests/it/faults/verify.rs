@@ -12,6 +12,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
+impl Fact {
+    /// Reads a line; a line that was cut off by a kill is nothing.
+    pub(crate) fn from_line(line: &str) -> Option<Self> {
+        if line == "done" {
+            return Some(Self::Done);
+        }
+        let (word, rest) = line.split_once(' ')?;
+        let text = rest.to_owned();
+        let numbered = || {
+            let (number, name) = rest.split_once(' ')?;
+            Some((number.parse().ok()?, name.to_owned()))
+        };
+        Some(match word {
+            "wrote" => numbered().map(|(revision, task)| Self::Wrote { task, revision })?,
+            "claimed" => numbered().map(|(claim, task)| Self::Claimed { task, claim })?,
+            "delivered" => Self::Delivered { key: text },
+            "acked" => Self::Acked { signal: text },
+            "ended" => Self::Ended { task: text },
+            "refused" => Self::Refused { why: text },
+            "broken" => Self::Broken { how: text },
+            _ => return None,
+        })
+    }
+}
+
 /// How much may have been done without anybody having been told.
 #[derive(Clone, Copy)]
 pub(crate) struct Untold {
