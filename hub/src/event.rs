@@ -64,7 +64,7 @@ pub struct Event {
 ///
 /// This is also how events are stored: a change here must still read what older versions wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventBody {
     /// The task was accepted, with this message.
