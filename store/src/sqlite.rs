@@ -162,6 +162,8 @@ impl SqliteStore {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.writer.join();
+        // The writer has stopped them, unless it panicked.
+        self.readers.close();
     }
 }
 

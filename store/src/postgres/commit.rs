@@ -2,7 +2,7 @@
 //!
 //! The first trip begins the transaction and carries every step; the second commits it, once the
 //! answers show that all preconditions held. Locks are taken in one order by everybody (removals, topics,
-//! groups of the outbox, work, tasks and streams, cursors), so that commits wait for each other and
+//! groups of the outbox, work, tasks and streams, cursors, blobs), so that commits wait for each other and
 //! rarely for a deadlock to be found; one that is found is repeated.
 
 use super::PostgresStore;
@@ -20,6 +20,7 @@ impl PostgresStore {
     pub(super) async fn write(&self, commit: &Commit) -> Result<(), StoreError> {
         let mut checked = self.locks(commit);
         checked.extend(preconditions(commit));
+        checked.extend(ops::blobs(commit));
         for op in &commit.ops {
             checked.extend(ops::steps(commit, op)?);
         }

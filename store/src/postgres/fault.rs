@@ -5,6 +5,7 @@
 use deadpool_postgres::PoolError;
 use interzone_hub::ports::StoreError;
 use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::types::WrongType;
 
 /// Why an attempt came to nothing.
 pub(super) enum Fault {
@@ -43,7 +44,7 @@ pub(super) fn worth_repeating(error: &tokio_postgres::Error) -> bool {
 /// Whether the connection is of no use any more. What was in flight may have happened or not.
 pub(super) fn is_lost(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {
-        None => true,
+        None => !is_misfit(error),
         Some(error) => {
             matches!(
                 error.parsed_severity(),
@@ -59,8 +60,16 @@ pub(super) fn is_lost(error: &tokio_postgres::Error) -> bool {
 pub(super) fn answer(error: &tokio_postgres::Error) -> StoreError {
     match error.as_db_error() {
         Some(error) => from_state(error.code().code(), error.message()),
+        None if is_misfit(error) => {
+            StoreError::Unusable("a value does not fit its column".to_owned())
+        }
         None => StoreError::Unavailable("the connection to PostgreSQL was lost".to_owned()),
     }
+}
+
+/// Whether a value was not even sent, because the statement takes another type.
+fn is_misfit(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<WrongType>())
 }
 
 /// The answer when no connection is to be had.

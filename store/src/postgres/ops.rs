@@ -60,21 +60,8 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             params![task_id.as_str(), artifact_id.as_str(), to_text(artifact)?],
             IfNone::Fine,
         )],
-        Op::PutBlob { subject, blob } => {
-            let id = blob.id.as_bytes();
-            vec![
-                step(
-                    "INSERT INTO blobs (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-                    params![id.as_slice(), blob.bytes.as_bytes()],
-                    IfNone::Fine,
-                ),
-                step(
-                    "INSERT INTO blob_refs (subject, blob_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-                    params![subject.key(), id.as_slice()],
-                    IfNone::Fine,
-                ),
-            ]
-        }
+        // Written before all others.
+        Op::PutBlob { .. } => Vec::new(),
         Op::CreateStream(stream) => vec![write_stream(stream, CREATE_STREAM)?],
         Op::UpdateStream(stream) => vec![write_stream(stream, UPDATE_STREAM)?],
         Op::AppendEvent(event) => vec![step(
@@ -148,6 +135,36 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
     })
 }
 
+/// The blobs of a commit, in an order that is the same for everybody: two that bring the same blobs
+/// must not wait for each other crosswise.
+pub(super) fn blobs(commit: &Commit) -> Vec<Checked<'_>> {
+    let mut blobs: Vec<_> = commit
+        .ops
+        .iter()
+        .filter_map(|op| match op {
+            Op::PutBlob { subject, blob } => Some((blob, subject)),
+            _ => None,
+        })
+        .collect();
+    blobs.sort_by_key(|(blob, subject)| (blob.id, *subject));
+    let steps = blobs.into_iter().flat_map(|(blob, subject)| {
+        let id = blob.id.as_bytes().as_slice();
+        [
+            step(
+                "INSERT INTO blobs (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                params![id, blob.bytes.as_bytes()],
+                IfNone::Fine,
+            ),
+            step(
+                "INSERT INTO blob_refs (subject, blob_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                params![subject.key(), id],
+                IfNone::Fine,
+            ),
+        ]
+    });
+    steps.collect()
+}
+
 /// Removes all deliveries of these subscriptions, and the signals that nobody else has.
 pub(super) const REMOVE_DELIVERIES: &str = "
     WITH gone AS (DELETE FROM deliveries WHERE subscription_id = ANY ($1::text[]) RETURNING signal)
@@ -180,7 +197,7 @@ const UPDATE_TASK: &str = "
     UPDATE tasks SET context_id = $2, owner = $3, agent = $4, state = $5, priority = $6,
         metadata = $7, status = $8, created_at = $9, updated_at = $10, finished_at = $11,
         revision = $12, seq = $13, messages = $14, artifacts = $15, pushes = $16, log_gone = false
-    WHERE id = $1 AND revision = $12 - 1";
+    WHERE id = $1 AND revision = $12::bigint - 1";
 
 fn write_task<'a>(task: &'a Task, sql: &'static str) -> Result<Checked<'a>, StoreError> {
     let status = task.status.as_ref().map(to_text).transpose()?;
@@ -214,7 +231,7 @@ const CREATE_STREAM: &str = "
 const UPDATE_STREAM: &str = "
     UPDATE streams SET owner = $2, participants = $3, state = $4, metadata = $5, created_at = $6,
         updated_at = $7, closed_at = $8, revision = $9, seq = $10, log_gone = false
-    WHERE id = $1 AND revision = $9 - 1";
+    WHERE id = $1 AND revision = $9::bigint - 1";
 
 fn write_stream<'a>(stream: &'a Stream, sql: &'static str) -> Result<Checked<'a>, StoreError> {
     let params = params![
@@ -288,7 +305,7 @@ const CREATE_SUBSCRIPTION: &str = "
 const UPDATE_SUBSCRIPTION: &str = "
     UPDATE subscriptions SET owner = $2, patterns = $3, allowed = $4, state = $5, about = $6,
         created_at = $7, expires_at = $8, revision = $9, changed_at = $10
-    WHERE id = $1 AND revision = $9 - 1";
+    WHERE id = $1 AND revision = $9::bigint - 1";
 
 fn write_subscription<'a>(
     subscription: &'a Subscription,

@@ -41,7 +41,7 @@ impl Default for PostgresOptions {
         Self {
             schema: "interzone".to_owned(),
             pool_size: 16,
-            acquire_timeout: Duration::from_secs(5),
+            acquire_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(10),
             lock_timeout: Duration::from_secs(5),
             outcome_timeout: Duration::from_secs(60),

@@ -1,9 +1,7 @@
 //! Quotas: one number for each key, changed by one charge after another.
 
 use super::PostgresStore;
-use super::ops::params;
-use super::session::Param;
-use super::session::{Done, Step, ask, begin_and_run};
+use super::session::{Done, ask, begin_locked};
 use super::text;
 use crate::codec::moment;
 use async_trait::async_trait;
@@ -27,15 +25,8 @@ impl QuotaStore for PostgresStore {
         self.session
             .transact("charge", |client| {
                 Box::pin(async move {
-                    let locking = Step {
-                        sql: "SELECT pg_advisory_xact_lock($1)",
-                        params: params![lock],
-                    };
-                    for locked in begin_and_run(&client, &[locking]).await? {
-                        locked?;
-                    }
                     let sql = "SELECT full_at FROM quotas WHERE key_hash = $1";
-                    let rows = ask(&client, sql, &[hash]).await?;
+                    let rows = begin_locked(&client, lock, sql, &[hash]).await?;
                     let full_at = rows.first().map(|row| moment(row.get(0)));
                     let (full_at, charge) = rate.charge(full_at, now, cost);
                     let Some(full_at) = full_at else {

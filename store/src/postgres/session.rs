@@ -309,6 +309,29 @@ pub(super) async fn begin_with(
     rows
 }
 
+/// Begins a transaction, waits for a lock and asks one thing under it, in one trip.
+pub(super) async fn begin_locked(
+    client: &Object,
+    lock: i64,
+    sql: &str,
+    params: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let locking = client
+        .prepare_cached("SELECT pg_advisory_xact_lock($1)")
+        .await?;
+    let statement = client.prepare_cached(sql).await?;
+    let key: [&(dyn ToSql + Sync); 1] = [&lock];
+    let (begun, locked, rows) = tokio::join!(
+        biased;
+        client.batch_execute("BEGIN"),
+        client.execute(&locking, &key),
+        client.query(&statement, params)
+    );
+    begun?;
+    locked?;
+    rows
+}
+
 /// Asks one more thing.
 pub(super) async fn ask(
     client: &Object,

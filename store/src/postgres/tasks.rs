@@ -159,7 +159,7 @@ impl StreamStore for PostgresStore {
         let sql = concat!(
             "SELECT ",
             stream_columns!(),
-            " FROM streams WHERE state <> 'closed' AND updated_at < $1
+            " FROM streams WHERE state <> 'CLOSED' AND updated_at < $1
               ORDER BY updated_at, id LIMIT $2"
         );
         let params: [&(dyn ToSql + Sync); 2] = [&before.as_millis(), &limit(most)];

@@ -47,6 +47,11 @@ impl Readers {
         Ok((Self { queue }, stop))
     }
 
+    /// Lets nothing more in. The threads do what waits, and end.
+    pub(super) fn close(&self) {
+        self.queue.close();
+    }
+
     /// Reads on one of the connections.
     pub(super) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where

@@ -61,7 +61,7 @@ CREATE TABLE streams (
     seq          bigint NOT NULL,
     log_gone     boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 85);
-CREATE INDEX streams_open ON streams (updated_at, id) WHERE state <> 'closed';
+CREATE INDEX streams_open ON streams (updated_at, id) WHERE state <> 'CLOSED';
 CREATE INDEX streams_with_log ON streams (closed_at) WHERE closed_at IS NOT NULL AND NOT log_gone;
 CREATE INDEX streams_without_log ON streams (closed_at) WHERE closed_at IS NOT NULL AND log_gone;
 
