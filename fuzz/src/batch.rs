@@ -11,12 +11,10 @@ pub fn check_batch(bytes: &[u8]) {
     let lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
     let batch = [b"[", lines.join(&b',').as_slice(), b"]"].concat();
     for policy in [Policy::STANDARD, Policy::SERVER, Policy::CLIENT] {
-        // An item stands one level deeper in a batch than alone.
-        let alone = Policy {
-            max_depth: policy.max_depth - 1,
-            ..policy
-        };
-        let items: Vec<_> = lines.iter().map(|line| parse_alone(line, &alone)).collect();
+        let items: Vec<_> = lines
+            .iter()
+            .map(|line| parse_alone(line, &policy))
+            .collect();
         if items.iter().all(|item| !is_parse_error(item)) {
             check_items(&batch, &items, &policy);
         }

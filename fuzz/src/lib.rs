@@ -7,7 +7,7 @@ mod oracle;
 pub use batch::check_batch;
 pub use document::check_document;
 
-use interzone_jsonrpc::{Batches, ExtraMembers, MissingId, Policy};
+use interzone_jsonrpc::{Batches, ExtraMembers, MissingId, Policy, ReservedNames};
 
 /// The strictest door that policies can make.
 const STRICT: Policy = Policy {
@@ -18,9 +18,10 @@ const STRICT: Policy = Policy {
     ..Policy::SERVER
 };
 
-/// A door that takes no batches.
+/// What serde reads: one message, and no reserved name.
 const SINGLE: Policy = Policy {
     batches: Batches::Refuse,
+    reserved_names: ReservedNames::Unknown,
     ..Policy::STANDARD
 };
 

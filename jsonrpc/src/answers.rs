@@ -1,6 +1,6 @@
 //! The way out: responses written one after another into one buffer.
 
-use crate::parse::Parsed;
+use crate::parse::{Item, Parsed};
 use crate::raw;
 use crate::response::{RESULT, begin};
 use crate::{Error, ErrorCode, Message, Request, Response};
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Collects the answers to one message or batch as the bytes to send back.
 ///
 /// Answers may come in any order. Where nothing is due, because there were only notifications,
-/// there are no bytes, not even `[]`.
+/// there are no bytes, not even `[]`; and more answers than are due are left out.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Answers, Message, Parsed, Policy};
@@ -36,11 +36,9 @@ use serde::Serialize;
 #[derive(Debug)]
 pub struct Answers {
     out: Vec<u8>,
-    /// Where the answers begin: a buffer may be handed in with something in it.
-    start: usize,
     batch: bool,
-    /// How many answers may come.
-    expected: usize,
+    /// How many answers may still come.
+    due: usize,
 }
 
 /// The room that an answer is given before its size is known: an envelope and a small result.
@@ -51,23 +49,18 @@ const MOST_AHEAD: usize = 64 * 1024;
 impl Answers {
     /// Answers to what was parsed: an array for a batch, else a single response.
     pub fn to(parsed: &Parsed<'_>) -> Self {
-        Self::into_buffer(parsed, Vec::new())
-    }
-
-    /// The same, appended to a buffer whose memory is used again.
-    pub fn into_buffer(parsed: &Parsed<'_>, out: Vec<u8>) -> Self {
+        let due = match parsed {
+            Parsed::One(item) => usize::from(is_due(item)),
+            Parsed::Batch(items) => items.iter().filter(|item| is_due(item)).count(),
+        };
         Self {
-            start: out.len(),
-            out,
+            out: Vec::new(),
             batch: matches!(parsed, Parsed::Batch(_)),
-            expected: match parsed {
-                Parsed::One(_) => 1,
-                Parsed::Batch(items) => items.len(),
-            },
+            due,
         }
     }
 
-    /// Adds a response. A single message has one answer: a second is left out.
+    /// Adds a response, unless all that are due are there.
     pub fn push(&mut self, response: &Response<'_>) {
         if self.separate() {
             response.write_to(&mut self.out);
@@ -81,8 +74,8 @@ impl Answers {
         }
     }
 
-    /// Adds the result of a request, written straight into the buffer. A single message has one
-    /// answer: a second is left out.
+    /// Adds the result of a request, written straight into the buffer, unless all answers
+    /// that are due are there.
     ///
     /// # Errors
     /// The value has no JSON form that a peer could read, as [`RawJson::of`](crate::RawJson::of)
@@ -118,7 +111,7 @@ impl Answers {
 
     /// The bytes to send, or nothing where nothing is due.
     pub fn finish(mut self) -> Option<Vec<u8>> {
-        if self.out.len() == self.start {
+        if self.out.is_empty() {
             return None;
         }
         if self.batch {
@@ -129,18 +122,27 @@ impl Answers {
 
     /// Makes way for the next answer. Tells whether there may be one.
     fn separate(&mut self) -> bool {
-        let first = self.out.len() == self.start;
-        if !first && !self.batch {
+        let Some(left) = self.due.checked_sub(1) else {
             return false;
-        }
+        };
+        let first = self.out.is_empty();
         if first {
             self.out
-                .reserve(MOST_AHEAD.min(self.expected.saturating_mul(USUAL_ANSWER)));
+                .reserve(MOST_AHEAD.min(self.due.saturating_mul(USUAL_ANSWER)));
         }
+        self.due = left;
         if self.batch {
             self.out.push(if first { b'[' } else { b',' });
         }
         true
+    }
+}
+
+/// Whether somebody waits for an answer to this.
+fn is_due(item: &Item<'_>) -> bool {
+    match item {
+        Ok(message) => matches!(message, Message::Request(_)),
+        Err(rejection) => rejection.is_answered(),
     }
 }
 

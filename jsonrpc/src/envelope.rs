@@ -46,12 +46,12 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the object whose brace stands here, inside `depth` open containers.
+    /// Reads the object whose brace stands here.
     ///
     /// The members are written where they stay: a fresh envelope is handed in, and not handed back.
-    pub(crate) fn read(&mut self, scanner: &mut Scanner<'a>, depth: u32) -> Step<()> {
+    pub(crate) fn read(&mut self, scanner: &mut Scanner<'a>) -> Step<()> {
         self.start = scanner.at;
-        members(scanner, depth, |scanner, name, at| {
+        members(scanner, |scanner, name, at| {
             let (member, slot) = match name {
                 "\"jsonrpc\"" => ("jsonrpc", &mut self.jsonrpc),
                 "\"id\"" => ("id", &mut self.id),
@@ -61,7 +61,7 @@ impl<'a> Envelope<'a> {
                 "\"error\"" => {
                     if self.error.is_none() && scanner.peek_token() == b'{' {
                         let start = scanner.at;
-                        self.error_members = Some(ErrorMembers::read(scanner, depth + 1)?);
+                        self.error_members = Some(ErrorMembers::read(scanner)?);
                         self.error = Some(Value {
                             text: scanner.slice(start, scanner.at),
                             at: start,
@@ -74,16 +74,22 @@ impl<'a> Envelope<'a> {
                 }
                 _ => {
                     self.extra.get_or_insert(at);
-                    scanner.step(depth + 1)?;
+                    scanner.step()?;
                     return Ok(());
                 }
             };
-            let value = scanner.step(depth + 1)?;
+            let value = scanner.step()?;
             if slot.replace(value).is_some() {
                 self.duplicate.get_or_insert((member, at));
             }
             Ok(())
         })
+    }
+
+    /// Whether this was meant as an answer to us, at a door where answers come in.
+    pub(crate) fn is_answer(&self, door: &Policy) -> bool {
+        let answers = self.result.is_some() || self.error.is_some();
+        door.responses == Responses::Admit && answers && self.method.is_none()
     }
 
     /// Decides what the message is, by the policy of its method.
@@ -212,21 +218,21 @@ pub(crate) struct ErrorMembers<'a> {
 }
 
 impl<'a> ErrorMembers<'a> {
-    /// Reads the object whose brace stands here, inside `depth` open containers.
-    pub(crate) fn read(scanner: &mut Scanner<'a>, depth: u32) -> Step<Self> {
+    /// Reads the object whose brace stands here.
+    pub(crate) fn read(scanner: &mut Scanner<'a>) -> Step<Self> {
         let mut error = Self::default();
-        members(scanner, depth, |scanner, name, at| {
+        members(scanner, |scanner, name, at| {
             let (member, slot) = match name {
                 "\"code\"" => ("error.code", &mut error.code),
                 "\"message\"" => ("error.message", &mut error.message),
                 "\"data\"" => ("error.data", &mut error.data),
                 _ => {
                     error.extra.get_or_insert(at);
-                    scanner.step(depth + 1)?;
+                    scanner.step()?;
                     return Ok(());
                 }
             };
-            if slot.replace(scanner.step(depth + 1)?).is_some() {
+            if slot.replace(scanner.step()?).is_some() {
                 error.duplicate.get_or_insert((member, at));
             }
             Ok(())
@@ -266,17 +272,16 @@ impl<'a> ErrorMembers<'a> {
     }
 }
 
-/// Walks the members of the object whose brace stands here, inside `depth` open containers.
+/// Walks the members of the object whose brace stands here.
 ///
 /// `each` is told a member's name and where that stands, with the scanner at the value. Names come
 /// in their quotes, as that saves taking them off, and without escapes: `"\u0069d"` is `"id"`.
 #[inline]
 fn members<'a>(
     scanner: &mut Scanner<'a>,
-    depth: u32,
     mut each: impl FnMut(&mut Scanner<'a>, &str, usize) -> Step<()>,
 ) -> Step<()> {
-    scanner.enter(depth)?;
+    scanner.at += 1;
     if scanner.peek_token() == b'}' {
         scanner.at += 1;
         return Ok(());

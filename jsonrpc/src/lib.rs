@@ -50,14 +50,24 @@
 //!
 //! A message that is not valid cannot be built: a [`Request`] needs an id and a [`MethodName`], a
 //! [`Response`] is a success or a failure, a [`Batch`] is never empty. `to_vec` and `write_to` give
-//! the bytes; serde works too, both ways, and by the same rules.
+//! the bytes.
+//!
+//! # serde
+//!
+//! All message types can be read and written by serde too, both ways and by the same rules, through
+//! `serde_json`: from text, a reader or a `Value`, alone or as a member of a struct. They cannot stand
+//! in an untagged enum, under `flatten`, or in another format than JSON, because they are judged by
+//! their text. A request that a lenient policy let in with a null id can be written, but not read
+//! back.
 //!
 //! # Rules that no policy changes
 //!
 //! * An id is a string or a plain 64-bit integer, and keeps its type and value.
 //! * A member that the envelope defines stands at most once; a method is not empty; `jsonrpc` is
 //!   `"2.0"`; a response has exactly one of `result` and `error`.
-//! * Method names that begin with `rpc.` cannot be built, and a server answers them as unknown.
+//! * Method names that begin with `rpc.` cannot be built, not through serde either, and a server
+//!   answers them as unknown.
+//! * A value nests at most 125 deep, so that it fits into any message, batch or error.
 //! * Text must be UTF-8 without a byte order mark, every `\u` escape a whole character, numbers
 //!   spelt as JSON spells them, and nothing may follow the message.
 

@@ -1,11 +1,11 @@
 //! The way in: bytes become classified messages or ready answers, in one pass.
 
 use crate::envelope::{Envelope, ErrorMembers, Refusal};
-use crate::policy::{Batches, Policy, Rulebook};
+use crate::policy::{Batches, Policy, ReservedNames, Rulebook};
 use crate::position::{Position, Ruler};
 use crate::problem::Problem;
 use crate::reject::Rejection;
-use crate::scan::{Scanner, Step};
+use crate::scan::{AROUND, Scanner, Step};
 use crate::{Error, Message, Notification, Request, Response};
 
 /// A valid message, or what is wrong with what stands in its place.
@@ -32,7 +32,7 @@ pub enum Parsed<'a> {
 /// * Members that the envelope defines may stand once; a second one earns -32600, however it is
 ///   spelt (`"\u0069d"` is `"id"`). Members that it does not define are the [`Policy`]'s
 ///   business. Within `params`, `result` and `data` nothing is judged but JSON itself.
-/// * Nesting beyond [`Policy::max_depth`] earns -32700.
+/// * A value that nests beyond [`Policy::max_depth`] earns -32700.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
@@ -90,7 +90,7 @@ impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
         let parsed = if first == b'[' {
             self.batch(start)?
         } else {
-            Parsed::One(self.item(0)?)
+            Parsed::One(self.item()?)
         };
         if self.scanner.at_end() {
             Ok(parsed)
@@ -101,10 +101,10 @@ impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
 
     fn batch(&mut self, start: usize) -> Step<Parsed<'a>> {
         let Batches::UpTo(most) = self.door.batches else {
-            self.scanner.step(0)?;
+            self.scanner.pass(AROUND)?;
             return Ok(self.refuse_all(Problem::BatchRefused, start));
         };
-        self.scanner.enter(0)?;
+        self.scanner.at += 1;
         if self.scanner.peek_token() == b']' {
             self.scanner.at += 1;
             return Ok(self.refuse_all(Problem::EmptyBatch, start));
@@ -114,10 +114,10 @@ impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
         loop {
             count += 1;
             if count <= most {
-                items.push(self.item(1)?);
+                items.push(self.item()?);
             } else {
                 // Too many to keep, but the rest must still be JSON for -32600 to be right.
-                self.scanner.step(1)?;
+                self.scanner.pass(AROUND - 1)?;
             }
             match self.scanner.peek_token() {
                 b',' => self.scanner.at += 1,
@@ -140,9 +140,9 @@ impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
     }
 
     /// Reads and judges what stands where a message belongs.
-    fn item(&mut self, depth: u32) -> Step<Item<'a>> {
+    fn item(&mut self) -> Step<Item<'a>> {
         if self.scanner.peek_token() != b'{' {
-            let value = self.scanner.step(depth)?;
+            let value = self.scanner.step()?;
             let position = self.ruler.locate(value.at);
             return Ok(Err(Rejection::new(
                 Problem::NotAnObject(value.kind),
@@ -150,20 +150,23 @@ impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
             )));
         }
         let mut envelope = Envelope::default();
-        envelope.read(&mut self.scanner, depth)?;
+        envelope.read(&mut self.scanner)?;
         Ok(envelope.judge(self.rules, &self.door).map_err(|refusal| {
             let Refusal { problem, at, call } = refusal;
             let position = self.ruler.locate(at);
             match call {
                 Some(call) => Rejection::of_call(problem, position, *call),
+                None if envelope.is_answer(&self.door) => Rejection::unanswered(problem, position),
                 None => Rejection::new(problem, position),
             }
         }))
     }
 }
 
+/// What serde reads is what can be built: one message, and no reserved name.
 const SINGLE: Policy = Policy {
     batches: Batches::Refuse,
+    reserved_names: ReservedNames::Unknown,
     ..Policy::STANDARD
 };
 
@@ -208,10 +211,10 @@ pub(crate) fn error_object(text: &str) -> Result<Error<'_>, Rejection<'_>> {
     let first = scanner.peek_token();
     let start = scanner.at;
     let outcome = if first == b'{' {
-        ErrorMembers::read(&mut scanner, 0).map(|members| members.judge(start, &Policy::STANDARD))
+        ErrorMembers::read(&mut scanner).map(|members| members.judge(start, &Policy::STANDARD))
     } else {
         scanner
-            .step(0)
+            .step()
             .map(|value| Err(Refusal::new(Problem::ErrorKind(value.kind), value.at)))
     };
     match outcome {

@@ -52,7 +52,8 @@ pub enum ReservedNames {
 /// What becomes of arrays of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Batches {
-    /// They are taken, up to this many messages each.
+    /// They are taken, up to this many messages each. Rubbish of two bytes earns an answer of about
+    /// two hundred, so this also bounds what a small batch can make a server send.
     UpTo(usize),
     /// They are invalid.
     Refuse,
@@ -111,8 +112,9 @@ pub struct Policy {
     pub responses: Responses,
     /// What becomes of an error response without an `id`.
     pub missing_error_id: MissingErrorId,
-    /// How deep arrays and objects may nest, the message itself counted, and its batch too. More
-    /// than 128 counts as 128: the message, and the 127 levels that `serde_json` reads inside it.
+    /// How deep `params`, `result`, `data` and every other value may nest. The message around them,
+    /// its batch and its error object are not counted, so that a value which was let in once may be
+    /// sent on in any place. More than 125 counts as 125.
     pub max_depth: u32,
 }
 

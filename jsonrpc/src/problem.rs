@@ -251,14 +251,14 @@ impl fmt::Display for Problem {
             }
             Self::EmptyBatch => f.write_str("the batch is empty; put at least one message into it"),
             Self::BatchTooLarge(most) => {
-                write!(f, "the batch has more than {most} messages; send several smaller ones")
+                write!(f, "the batch has more messages than the {most} that are taken; send several smaller ones")
             }
             Self::BatchRefused => f.write_str("batches are not taken here; send one message at a time"),
             Self::DuplicateMember(member) => {
                 write!(f, "`{member}` stands twice; send it once")
             }
             Self::ExtraMember => {
-                f.write_str("this member is not part of the envelope; move it into `params`")
+                f.write_str("this member is not part of the envelope; leave it out")
             }
             Self::VersionMissing => f.write_str("`jsonrpc` is missing; it must be \"2.0\""),
             Self::VersionWrong => f.write_str("`jsonrpc` must be the string \"2.0\""),

@@ -31,8 +31,7 @@ impl<'a> RawJson<'a> {
     pub const NULL: RawJson<'static> = RawJson(Cow::Borrowed("null"));
 
     /// Checks that `text` is one JSON value, by the rules that messages are read by: no half
-    /// characters, no nesting beyond 127, which is as deep as
-    /// a message can hold. White space around it is dropped.
+    /// characters, no nesting beyond 125. White space around it is dropped.
     ///
     /// # Errors
     /// The text is not one JSON value.
@@ -44,7 +43,7 @@ impl<'a> RawJson<'a> {
     /// assert!(RawJson::parse("NaN").is_err());
     /// ```
     pub fn parse(text: &'a str) -> Result<Self, Rejection<'static>> {
-        let mut scanner = Scanner::new(text, DEEPEST - 1);
+        let mut scanner = Scanner::new(text, DEEPEST);
         let refuse = |fault: Fault| {
             Rejection::new(fault.problem, Ruler::new(text.as_bytes()).locate(fault.at))
         };
@@ -54,7 +53,7 @@ impl<'a> RawJson<'a> {
                 at: scanner.at,
             }));
         }
-        let value = scanner.value(0).map_err(refuse)?;
+        let value = scanner.value().map_err(refuse)?;
         if !scanner.at_end() {
             return Err(refuse(Fault {
                 problem: crate::Problem::TrailingBytes,
@@ -68,7 +67,7 @@ impl<'a> RawJson<'a> {
     ///
     /// # Errors
     /// The value has no JSON form that a peer could read: a map whose keys are not strings, a
-    /// `Serialize` that fails, nesting beyond 127, raw text with half characters.
+    /// `Serialize` that fails, nesting beyond 125, raw text with half characters.
     ///
     /// ```
     /// use interzone_jsonrpc::RawJson;

@@ -31,7 +31,7 @@ pub struct Rejection<'a> {
 enum Due<'a> {
     /// The sender, under this id or under `null`.
     Answer(Option<RequestId<'a>>),
-    /// Nobody: it was a notification.
+    /// Nobody: it was a notification or an answer.
     Silence,
 }
 
@@ -42,6 +42,16 @@ impl<'a> Rejection<'a> {
             problem,
             position,
             due: Due::Answer(None),
+        }
+    }
+
+    /// The rejection of a broken response, which must not be answered: two peers would reject each
+    /// other's rejections for ever.
+    pub(crate) fn unanswered(problem: Problem, position: Position) -> Self {
+        Self {
+            problem,
+            position,
+            due: Due::Silence,
         }
     }
 
@@ -104,10 +114,24 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// The response to send back, or nothing where the message was a notification.
+    /// Whether somebody waits for an answer.
+    pub(crate) fn is_answered(&self) -> bool {
+        matches!(self.due, Due::Answer(_))
+    }
+
+    /// The response to send back. Nothing where the message was a notification, nor where it was a
+    /// broken response and the policy lets responses in: two peers that answered each other's broken
+    /// answers would never end.
     ///
-    /// Only a server answers. A peer that may itself be answering (a client, or either end of a
-    /// socket) must not answer a broken response, or two peers would reject each other for ever.
+    /// ```
+    /// use interzone_jsonrpc::{parse, Parsed, Policy};
+    ///
+    /// let broken_answer = br#"{"jsonrpc":"2.0","id":1.5,"result":true}"#;
+    /// for (policy, answered) in [(Policy::SERVER, true), (Policy::CLIENT, false)] {
+    ///     let Parsed::One(Err(rejection)) = parse(broken_answer, &policy) else { unreachable!() };
+    ///     assert_eq!(rejection.answer().is_some(), answered);
+    /// }
+    /// ```
     pub fn answer(&self) -> Option<Response<'a>> {
         match &self.due {
             Due::Answer(id) => Some(Response::failure(id.clone(), self.error())),

@@ -62,10 +62,13 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Without params a method is asked as if `{}` had been sent, so that types whose members are
-    /// all optional need no special case.
+    /// Params that are absent are read as `null` by types that know what that means, such as an
+    /// `Option`, and else as `{}`, so that types whose members are all optional need no special case.
     fn decode_params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(self.params.as_ref().map_or("{}", RawJson::as_str))
+        match &self.params {
+            Some(params) => params.decode(),
+            None => serde_json::from_str("null").or_else(|_| serde_json::from_str("{}")),
+        }
     }
 
     /// serde fills a struct from an array too, by position. Where parameters have names, that would
@@ -159,7 +162,7 @@ impl<'a> Request<'a> {
         self.call.params.as_ref()
     }
 
-    /// Reads the parameters as a `T`; none are read as `{}`.
+    /// Reads the parameters as a `T`; none are read as `null` or as `{}`, whichever `T` takes.
     ///
     /// # Errors
     /// The parameters are not what `T` takes: an answer of `Invalid params` is due.
@@ -264,7 +267,7 @@ impl<'a> Notification<'a> {
         self.call.params.as_ref()
     }
 
-    /// Reads the parameters as a `T`; none are read as `{}`.
+    /// Reads the parameters as a `T`; none are read as `null` or as `{}`, whichever `T` takes.
     ///
     /// # Errors
     /// The parameters are not what `T` takes. Nobody is told: it is a notification.

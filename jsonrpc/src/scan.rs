@@ -13,8 +13,11 @@ mod strings;
 pub(crate) use strings::special;
 use strings::{Passed, string};
 
-/// The deepest nesting that can be asked for; one bit of a `u128` remembers each open container.
-pub(crate) const DEEPEST: u32 = 128;
+/// The deepest that a value may nest. What stands around it, an error object in a message in a batch,
+/// makes 128 in all; and `serde_json` reads 127 levels. So a value fits wherever it is put.
+pub(crate) const DEEPEST: u32 = 125;
+/// What may stand around a value: a batch, a message, an error object.
+pub(crate) const AROUND: u32 = 3;
 
 /// Why the text is not JSON, and the byte at which that showed.
 #[derive(Debug)]
@@ -79,24 +82,14 @@ impl<'a> Scanner<'a> {
         self.peek_token() == 0 && self.at >= self.bytes.len()
     }
 
-    /// Steps over the brace or bracket that stands here, inside `depth` open containers.
-    #[inline]
-    pub(crate) fn enter(&mut self, depth: u32) -> Step<()> {
-        if depth >= self.max_depth {
-            return self.fault(Problem::TooDeep);
-        }
-        self.at += 1;
-        Ok(())
-    }
-
-    /// Steps over one value that stands inside `depth` open containers.
-    pub(crate) fn value(&mut self, depth: u32) -> Result<Value<'a>, Fault> {
-        self.step(depth).map_err(|fault| *fault)
+    /// Steps over one value.
+    pub(crate) fn value(&mut self) -> Result<Value<'a>, Fault> {
+        self.step().map_err(|fault| *fault)
     }
 
     /// The same, for the middle of a walk.
     #[inline(always)] // worth about 7 % on a small message
-    pub(crate) fn step(&mut self, depth: u32) -> Step<Value<'a>> {
+    pub(crate) fn step(&mut self) -> Step<Value<'a>> {
         let first = self.peek_token();
         let at = self.at;
         let mut escaped = false;
@@ -108,8 +101,7 @@ impl<'a> Scanner<'a> {
                 Kind::String
             }
             b'{' | b'[' => {
-                let room = self.max_depth.saturating_sub(depth);
-                self.at = container(self.bytes, at, room)?;
+                self.at = container(self.bytes, at, self.max_depth)?;
                 if first == b'{' {
                     Kind::Object
                 } else {
@@ -131,6 +123,15 @@ impl<'a> Scanner<'a> {
             kind,
             escaped,
         })
+    }
+
+    /// Steps over what nobody wants to see, with so many levels of it standing around values.
+    pub(crate) fn pass(&mut self, around: u32) -> Step<()> {
+        match self.peek_token() {
+            b'{' | b'[' => self.at = container(self.bytes, self.at, self.max_depth + around)?,
+            _ => drop(self.step()?),
+        }
+        Ok(())
     }
 
     /// The text between two byte offsets that this scanner has passed.

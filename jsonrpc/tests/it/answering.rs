@@ -28,7 +28,7 @@ fn a_result_that_nobody_could_read_becomes_an_internal_error() {
     let keys_that_are_no_strings = std::collections::BTreeMap::from([((1, 2), 3)]);
     let fails: [&dyn Fn(&mut Answers) -> bool; 3] = [
         &|answers| answers.result(&request(), &half).is_err(),
-        &|answers| answers.result(&request(), &nested(128)).is_err(),
+        &|answers| answers.result(&request(), &nested(126)).is_err(),
         &|answers| {
             answers
                 .result(&request(), &keys_that_are_no_strings)
@@ -45,15 +45,15 @@ fn a_result_that_nobody_could_read_becomes_an_internal_error() {
         );
     }
     let mut answers = Answers::to(&single());
-    answers.result(&request(), &nested(127)).unwrap();
+    answers.result(&request(), &nested(125)).unwrap();
     let bytes = answers.finish().unwrap();
     assert!(matches!(parse(&bytes, &Policy::CLIENT), Parsed::One(Ok(_))));
 }
 
 #[test]
 fn what_cannot_be_read_cannot_be_built() {
-    assert!(RawJson::of(&nested(127)).is_ok());
-    assert!(RawJson::of(&nested(128)).is_err());
+    assert!(RawJson::of(&nested(125)).is_ok());
+    assert!(RawJson::of(&nested(126)).is_err());
     let half = RawValue::from_string(r#""\ud83e""#.to_owned()).unwrap();
     assert!(RawJson::of(&half).is_err());
 }
@@ -91,4 +91,50 @@ fn named_parameters_are_not_taken_by_position() {
             format!("`params` must be an object, and this is {kind}")
         );
     }
+}
+
+#[test]
+fn a_batch_gets_as_many_answers_as_are_due() {
+    let text = br#"[{"jsonrpc":"2.0","method":"note"},{"jsonrpc":"2.0","method":"a","id":7},1]"#;
+    let mut answers = Answers::to(&parse(text, &Policy::SERVER));
+    for n in 0..5 {
+        answers.result(&request(), &n).unwrap();
+    }
+    let sent = sent(answers);
+    assert_eq!(sent.as_array().map(Vec::len), Some(2), "{sent}");
+    let notes = br#"[{"jsonrpc":"2.0","method":"note"}]"#;
+    let mut answers = Answers::to(&parse(notes, &Policy::SERVER));
+    answers.result(&request(), &1).unwrap();
+    assert_eq!(answers.finish(), None);
+}
+
+#[test]
+fn broken_answers_are_not_answered_where_answers_come_in() {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":1.5,"result":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#,
+        r#"{"id":1,"result":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":null}"#,
+    ] {
+        for (policy, answered) in [(Policy::SERVER, true), (Policy::CLIENT, false)] {
+            let Parsed::One(Err(rejection)) = parse(text.as_bytes(), &policy) else {
+                panic!("{text}")
+            };
+            assert_eq!(rejection.answer().is_some(), answered, "{text}");
+        }
+    }
+    let call = parse(
+        br#"{"jsonrpc":"2.0","id":1.5,"method":"a"}"#,
+        &Policy::CLIENT,
+    );
+    assert!(matches!(call, Parsed::One(Err(rejection)) if rejection.answer().is_some()));
+}
+
+#[test]
+fn absent_parameters_are_what_the_type_takes() {
+    assert_eq!(request().decode_params::<Option<u8>>().unwrap(), None);
+    request().decode_params::<()>().unwrap();
+    let empty: std::collections::BTreeMap<String, u8> = request().decode_params().unwrap();
+    assert!(empty.is_empty());
+    assert!(request().decode_params::<Vec<u8>>().is_err());
 }

@@ -1,7 +1,7 @@
 //! How deep a message may nest, and that nothing depends on the call stack.
 
 use crate::verdict::{envelope, message, rejection, verdict};
-use interzone_jsonrpc::{Batches, Message, Policy, RawJson};
+use interzone_jsonrpc::{Batch, Batches, Error, Message, Policy, RawJson};
 use serde_json::Value;
 
 /// `levels` containers within each other, of arrays, of objects, or of both in turn.
@@ -18,50 +18,63 @@ fn nested(levels: usize, style: usize) -> String {
     format!("{opening}1{closing}")
 }
 
-/// Where a value of a caller's own may stand in a message, and how deep it stands there.
-fn places(value: &str) -> [(String, usize); 5] {
+/// Where a value of a caller's own may stand in a message.
+fn places(value: &str) -> [String; 5] {
     [
-        (
-            envelope(&format!(r#""method":"a","id":1,"params":{value}"#)),
-            1,
-        ),
-        (envelope(&format!(r#""method":"a","x":{value}"#)), 1),
-        (envelope(&format!(r#""id":1,"result":{value}"#)), 1),
-        (
-            envelope(&format!(
-                r#""id":1,"error":{{"code":1,"message":"m","data":{value}}}"#
-            )),
-            2,
-        ),
-        (
-            envelope(&format!(
-                r#""id":1,"error":{{"code":1,"message":"m","x":{value}}}"#
-            )),
-            2,
-        ),
+        envelope(&format!(r#""method":"a","id":1,"params":{value}"#)),
+        envelope(&format!(r#""method":"a","x":{value}"#)),
+        envelope(&format!(r#""id":1,"result":{value}"#)),
+        envelope(&format!(
+            r#""id":1,"error":{{"code":1,"message":"m","data":{value}}}"#
+        )),
+        envelope(&format!(
+            r#""id":1,"error":{{"code":1,"message":"m","x":{value}}}"#
+        )),
     ]
 }
 
 #[test]
-fn the_limit_counts_the_message_and_its_batch() {
-    for max_depth in [3, 4, 10, 64, 127, 128] {
+fn the_limit_counts_the_value_wherever_it_stands() {
+    for (max_depth, limit) in [
+        (0, 0),
+        (1, 1),
+        (10, 10),
+        (125, 125),
+        (126, 125),
+        (u32::MAX, 125),
+    ] {
         let policy = Policy {
             max_depth,
             ..Policy::STANDARD
         };
-        let limit = usize::try_from(max_depth).unwrap();
+        let refusing = Policy {
+            batches: Batches::Refuse,
+            ..policy
+        };
+        let none = Policy {
+            batches: Batches::UpTo(0),
+            ..policy
+        };
         for style in 0..3 {
             for (slack, fits) in [(0, true), (1, false)] {
-                for place in 0..5 {
-                    let depth = places("1")[place].1;
-                    let (text, _) = &places(&nested(limit - depth + slack, style))[place];
-                    let good = verdict(text, &policy) != "too_deep";
-                    assert_eq!(good, fits, "{max_depth} {style} {text}");
-
-                    let (text, _) = &places(&nested(limit - depth - 1 + slack, style))[place];
+                for text in places(&nested(limit + slack, style)) {
                     let batch = format!("[1,{text}]");
-                    let good = verdict(&batch, &policy) != "too_deep";
-                    assert_eq!(good, fits, "{max_depth} {style} {batch}");
+                    for (text, policy, whole) in [
+                        (&text, &policy, ""),
+                        (&batch, &policy, ""),
+                        (&batch, &refusing, "batch_refused"),
+                        (&batch, &none, "batch_too_large"),
+                    ] {
+                        let word = verdict(text, policy);
+                        assert!(
+                            whole.is_empty() || !fits || word == whole,
+                            "{word} {max_depth} {text}"
+                        );
+                        // Where nobody looks into messages, levels around values are not told apart.
+                        if whole.is_empty() || text.contains("error") {
+                            assert_eq!(word != "too_deep", fits, "{max_depth} {style} {text}");
+                        }
+                    }
                 }
             }
         }
@@ -69,74 +82,33 @@ fn the_limit_counts_the_message_and_its_batch() {
 }
 
 #[test]
-fn the_smallest_limits_hold_too() {
-    let call = r#"{"jsonrpc":"2.0","method":"a","id":1}"#;
-    let batch = format!("[{call}]");
-    for (max_depth, of_call, of_batch) in [
-        (0, "too_deep", "too_deep"),
-        (1, "request", "too_deep"),
-        (2, "request", "[request]"),
-    ] {
-        let policy = Policy {
-            max_depth,
-            ..Policy::STANDARD
-        };
-        assert_eq!(verdict(call, &policy), of_call);
-        assert_eq!(verdict(&batch, &policy), of_batch);
-        assert_eq!(verdict("1", &policy), "not_an_object");
-        let refusing = Policy {
-            batches: Batches::Refuse,
-            ..policy
-        };
-        let word = if max_depth < 2 {
-            "too_deep"
-        } else {
-            "batch_refused"
-        };
-        assert_eq!(verdict(&batch, &refusing), word);
-    }
-}
-
-#[test]
-fn no_policy_goes_deeper_than_128() {
-    for max_depth in [128, 129, 1000, u32::MAX] {
-        let policy = Policy {
-            max_depth,
-            ..Policy::STANDARD
-        };
-        for style in 0..3 {
-            let at = envelope(&format!(r#""method":"a","params":{}"#, nested(127, style)));
-            let over = envelope(&format!(r#""method":"a","params":{}"#, nested(128, style)));
-            assert_eq!(verdict(at, &policy), "notification");
-            assert_eq!(verdict(over, &policy), "too_deep");
-        }
-    }
-}
-
-#[test]
-fn what_was_let_in_can_be_decoded_and_sent_on() {
+fn what_was_let_in_can_be_decoded_and_sent_on_in_any_place() {
     for style in 0..3 {
-        let deep = nested(127, style);
+        let deep = nested(125, style);
         let text = envelope(&format!(r#""id":1,"method":"a","params":{deep}"#));
         let Message::Request(request) = message(&text, &Policy::STANDARD) else {
             panic!("{text}")
         };
         assert!(request.decode_params::<Value>().is_ok());
-        assert_eq!(
-            RawJson::parse(&deep).as_ref(),
-            Ok(request.params().unwrap())
-        );
-        assert_eq!(request.to_string(), text);
-        assert_eq!(
-            verdict(
-                request
-                    .succeed(request.params().unwrap().borrowed())
-                    .to_string(),
-                &Policy::STANDARD
-            ),
-            "success"
-        );
-        assert!(RawJson::parse(&nested(128, style)).is_err());
+        let value = request.params().unwrap();
+        assert_eq!(RawJson::parse(&deep).as_ref(), Ok(value));
+        let error = Error::new(1, "m").with_data(value.borrowed());
+        let messages = [
+            Message::from(request.clone()),
+            Message::from(request.succeed(value.borrowed())),
+            Message::from(request.fail(error.clone())),
+        ];
+        for sent in messages {
+            let alone = sent.to_string();
+            assert_ne!(verdict(&alone, &Policy::STANDARD), "too_deep");
+            assert_eq!(serde_json::from_str::<Message>(&alone).unwrap(), sent);
+            let batch = Batch::new(sent.clone()).with(sent).to_vec();
+            let word = verdict(&batch, &Policy::STANDARD);
+            assert!(word.starts_with('['), "{word}");
+        }
+        let text = serde_json::to_string(&error).unwrap();
+        assert_eq!(serde_json::from_str::<Error>(&text).unwrap(), error);
+        assert!(RawJson::parse(&nested(126, style)).is_err());
     }
 }
 
@@ -145,7 +117,7 @@ fn siblings_do_not_add_up() {
     let wide = format!("[{}[]]", "[[]],{\"a\":{}},".repeat(10_000));
     let text = envelope(&format!(r#""method":"a","params":{wide}"#));
     let policy = Policy {
-        max_depth: 4,
+        max_depth: 3,
         ..Policy::STANDARD
     };
     assert_eq!(verdict(text, &policy), "notification");

@@ -13,7 +13,7 @@ fn valid() -> Vec<String> {
     [
         r#""id":1,"method":"a""#,
         r#""id":"","method":"a\n","params":{"x":[1.50,"é"]}"#,
-        r#""id":-9223372036854775808,"method":"rpc.a","params":"scalar""#,
+        r#""id":-9223372036854775808,"method":"rpca","params":"scalar""#,
         r#""method":"a""#,
         r#""method":"a","params":[]"#,
         r#""id":1,"result":null"#,
@@ -94,13 +94,15 @@ fn what_parse_refuses_serde_refuses() {
         assert_eq!(every_way::<Message>(text), None, "{text}");
         assert_eq!(every_way::<Error>(text), None, "{text}");
     }
+    let reserved = envelope(r#""id":1,"method":"rpc.a""#);
+    assert_eq!(every_way::<Message>(&reserved), None, "it cannot be built");
     // What a `Value` cannot hold, text can.
     let lone = envelope(r#""method":"a","params":["\ud800"]"#);
     let twice = envelope(r#""id":1,"id":1,"method":"a""#);
     let deep = envelope(&format!(
         r#""method":"a","params":{}{}"#,
-        "[".repeat(128),
-        "]".repeat(128)
+        "[".repeat(126),
+        "]".repeat(126)
     ));
     for text in [lone, twice, deep] {
         assert!(serde_json::from_str::<Message>(&text).is_err());

@@ -90,10 +90,7 @@ impl Part {
 
     /// Structured data.
     pub fn data(data: Json) -> Self {
-        Self {
-            content: Some(data),
-            ..Self::new(PartKind::Data)
-        }
+        Self::new(PartKind::Data).with_content(data)
     }
 
     /// A file whose bytes the caller has put into base64.
