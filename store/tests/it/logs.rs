@@ -46,6 +46,7 @@ async fn give_back_every_kind_of_event(on: Engine) {
             last: false,
         },
         EventBody::Text {
+            run: 7,
             offset: 1 << 40,
             delta: "…and".to_owned(),
         },

@@ -129,6 +129,7 @@ async fn with_nul_are_kept(on: Engine) {
         ..task("t")
     };
     let body = EventBody::Text {
+        run: u64::MAX >> 1,
         offset: 0,
         delta: "\0".to_owned(),
     };
