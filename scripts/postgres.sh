@@ -40,9 +40,12 @@ launch() {
 }
 
 start() {
-  local folder bin port try
+  local folder bin port try within=${INTERZONE_TEST_POSTGRES_FOLDER:-/tmp}
   bin=$(programs)
-  folder=$(mktemp -d /tmp/izpg.XXXXXX) # short: the path of a socket has at most 107 bytes
+  # Within the one that is there, if any: a test that is interrupted cannot stop its own, but
+  # whoever stops the first stops all. Short: the path of a socket has at most 107 bytes.
+  [[ -d $within ]] || within=/tmp
+  folder=$(mktemp -d "$within/izpg.XXXXXX")
   trap 'remove "$folder"' ERR INT TERM
   echo interzone >"$folder/password"
   if [[ $(id -u) -eq 0 ]]; then chown -R postgres "$folder"; fi
@@ -77,9 +80,13 @@ CONF
   echo "export INTERZONE_TEST_POSTGRES_FOLDER=$folder"
 }
 
-# remove FOLDER: whatever state it is in.
+# remove FOLDER: whatever state it is in, and those within it.
 remove() {
+  local inner
   [[ $1 == /tmp/izpg.* && -d $1 ]] || { echo "$1 is no folder that 'start' made" >&2 && return 1; }
+  for inner in "$1"/izpg.*; do
+    if [[ -d $inner ]]; then remove "$inner"; fi
+  done
   if [[ -f $1/data/postmaster.pid ]]; then
     as_server "$(programs)/pg_ctl" -D "$1/data" -m immediate -w stop </dev/null >/dev/null 2>&1 || true
   fi

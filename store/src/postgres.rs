@@ -12,6 +12,7 @@ mod notify;
 mod ops;
 mod options;
 mod outbox;
+mod pace;
 mod quota;
 mod schema;
 mod session;

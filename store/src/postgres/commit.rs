@@ -1,9 +1,9 @@
 //! Commits: the whole decision in one transaction, sent in two trips.
 //!
 //! The first trip begins the transaction and carries every step; the second commits it, once the
-//! answers show that all preconditions held. Locks are taken in one order by everybody (removals, topics,
-//! groups of the outbox, work, tasks and streams, cursors, blobs), so that commits wait for each other and
-//! rarely for a deadlock to be found; one that is found is repeated.
+//! answers show that all preconditions held. Locks are taken in one order by everybody (removals,
+//! topics, groups of the outbox, work, tasks and streams, cursors, blobs), so that commits wait for
+//! each other and rarely for a deadlock to be found; one that is found is repeated.
 
 use super::PostgresStore;
 use super::fault::Fault;

@@ -10,16 +10,15 @@
 use super::connect::Connector;
 use super::fault::{self, Fault};
 use super::options::PostgresOptions;
+use super::pace::{backoff, random};
 use deadpool_postgres::{Object, Pool};
 use interzone_hub::BlobId;
 use interzone_hub::ports::StoreError;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -389,17 +388,6 @@ pub(super) async fn begin_and_run(
         });
     }
     Ok(answers)
-}
-
-/// How long to wait before attempt number `attempt + 1`: doubling, half of it random.
-pub(super) fn backoff(attempt: u32) -> Duration {
-    let most = 20_u64.saturating_mul(1 << attempt.min(7));
-    Duration::from_millis(most / 2 + random() % (most / 2))
-}
-
-/// Sixty-four random bits, good enough for names and jitter.
-fn random() -> u64 {
-    RandomState::new().hash_one(0_u8)
 }
 
 fn too_long() -> StoreError {
