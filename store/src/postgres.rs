@@ -1,9 +1,9 @@
 //! PostgreSQL: any number of nodes.
 //!
 //! `connect` opens connections, `schema` makes the tables, `session` reads and writes so that a lost
-//! connection costs neither a write nor a double one, `commit` and `ops` write what the hub decided,
-//! `notify` wakes the other nodes; the rest fills one port each. No statement is written anywhere
-//! else, and none is built from what a caller sent.
+//! connection costs neither a write nor a double one, `pipeline` saves trips, `commit` and `ops` write
+//! what the hub decided, `notify` wakes the other nodes; the rest fills one port each. No statement is
+//! built from what a caller sent.
 
 mod commit;
 mod connect;
@@ -12,7 +12,7 @@ mod notify;
 mod ops;
 mod options;
 mod outbox;
-mod pace;
+mod pipeline;
 mod quota;
 mod schema;
 mod session;
@@ -28,7 +28,8 @@ use connect::Connector;
 use interzone_hub::ports::StoreError;
 use notify::Wakes;
 use options::Target;
-use session::{Done, Session, begin_with};
+use pipeline::begin_with;
+use session::{Done, Session};
 use std::fmt;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;

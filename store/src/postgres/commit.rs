@@ -8,7 +8,8 @@
 use super::PostgresStore;
 use super::fault::Fault;
 use super::ops::{self, Checked, IfNone, params, step};
-use super::session::{Done, Param, Step, ask, begin_and_run};
+use super::pipeline::{Param, Step, ask, begin_and_run};
+use super::session::Done;
 use super::text;
 use deadpool_postgres::Object;
 use interzone_hub::Subject;

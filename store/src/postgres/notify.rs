@@ -6,7 +6,7 @@
 
 use super::connect::{AbortUnlessKept, Connector};
 use super::fault;
-use super::pace::backoff;
+use super::session::backoff;
 use interzone_hub::Subject;
 use interzone_hub::ports::Wake;
 use interzone_protocol::vocab::SubscriptionId;

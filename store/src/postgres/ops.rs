@@ -1,6 +1,6 @@
 //! What each operation of a commit is in SQL.
 
-use super::session::{Param, Step};
+use super::pipeline::{Param, Step};
 use super::text;
 use crate::codec::{column, rank, to_text};
 use interzone_hub::ports::{ClaimKey, Commit, Op, StoreError};

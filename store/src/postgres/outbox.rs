@@ -6,7 +6,8 @@
 
 use super::PostgresStore;
 use super::commit::LOCK_GROUPS;
-use super::session::{Done, ask, begin_with};
+use super::pipeline::{ask, begin_with};
+use super::session::Done;
 use super::text;
 use super::work::limit;
 use crate::codec::{count, json, moment, subject, word};

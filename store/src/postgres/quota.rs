@@ -1,7 +1,8 @@
 //! Quotas: one number for each key, changed by one charge after another.
 
 use super::PostgresStore;
-use super::session::{Done, ask, begin_locked};
+use super::pipeline::{ask, begin_locked};
+use super::session::Done;
 use super::text;
 use crate::codec::moment;
 use async_trait::async_trait;

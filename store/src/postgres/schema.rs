@@ -14,7 +14,7 @@ const LOCK: i64 = 0x1_a7e2_0e5e;
 /// Brings the tables to this version, unless they are there already.
 pub(super) async fn migrate(client: &Client, schema: &str) -> Result<(), StoreError> {
     let known = i32::try_from(VERSIONS.len()).unwrap_or(i32::MAX);
-    if version(client, schema).await? == known {
+    if checked_version(client, schema, known).await? == known {
         return Ok(());
     }
     // Waiting for another node's turn and building indexes may take longer than a call may.
@@ -25,12 +25,7 @@ pub(super) async fn migrate(client: &Client, schema: &str) -> Result<(), StoreEr
          CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)"
     );
     client.batch_execute(&begin).await.map_err(refused)?;
-    let found = version(client, schema).await?;
-    if found > known {
-        return Err(StoreError::Unusable(format!(
-            "the tables are of version {found} and this program knows up to {known}: use a newer one"
-        )));
-    }
+    let found = checked_version(client, schema, known).await?;
     for sql in VERSIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         client.batch_execute(sql).await.map_err(refused)?;
     }
@@ -39,6 +34,16 @@ pub(super) async fn migrate(client: &Client, schema: &str) -> Result<(), StoreEr
          ON CONFLICT (name) DO UPDATE SET value = excluded.value; COMMIT"
     );
     client.batch_execute(&commit).await.map_err(refused)
+}
+
+async fn checked_version(client: &Client, schema: &str, known: i32) -> Result<i32, StoreError> {
+    let found = version(client, schema).await?;
+    if found > known {
+        return Err(StoreError::Unusable(format!(
+            "the tables are of version {found} and this program knows up to {known}: use a newer one"
+        )));
+    }
+    Ok(found)
 }
 
 /// The version of the tables that are there; zero if there are none.

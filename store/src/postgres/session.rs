@@ -10,24 +10,20 @@
 use super::connect::Connector;
 use super::fault::{self, Fault};
 use super::options::PostgresOptions;
-use super::pace::{backoff, random};
 use deadpool_postgres::{Object, Pool};
 use interzone_hub::BlobId;
 use interzone_hub::ports::StoreError;
-use std::future::poll_fn;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 /// How often a call is repeated that lost against others or whose connection broke.
 const ATTEMPTS: u32 = 8;
-
-/// A value for a statement.
-pub(super) type Param<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
 /// What one attempt at a transaction does; it begins the transaction and does not end it.
 pub(super) type Work<'e, T> = Pin<Box<dyn Future<Output = Result<Done<T>, Fault>> + Send + 'e>>;
@@ -38,12 +34,6 @@ pub(super) enum Done<T> {
     Written(T),
     /// Nothing was written.
     Nothing(T),
-}
-
-/// A statement and its values.
-pub(super) struct Step<'a> {
-    pub(super) sql: &'static str,
-    pub(super) params: Vec<Param<'a>>,
 }
 
 /// The pool, and the rules for using it.
@@ -292,102 +282,15 @@ async fn commit(client: &Object, mark: &str) -> Result<(), tokio_postgres::Error
     committed
 }
 
-/// Begins a transaction and asks one thing in it, in one trip.
-pub(super) async fn begin_with(
-    client: &Object,
-    sql: &str,
-    params: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let statement = client.prepare_cached(sql).await?;
-    let (begun, rows) = tokio::join!(
-        biased;
-        client.batch_execute("BEGIN"),
-        client.query(&statement, params)
-    );
-    begun?;
-    rows
+/// How long to wait before attempt number `attempt + 1`: doubling, half of it random.
+pub(super) fn backoff(attempt: u32) -> Duration {
+    let most = 20_u64.saturating_mul(1 << attempt.min(7));
+    Duration::from_millis(most / 2 + random() % (most / 2))
 }
 
-/// Begins a transaction, waits for a lock and asks one thing under it, in one trip.
-pub(super) async fn begin_locked(
-    client: &Object,
-    lock: i64,
-    sql: &str,
-    params: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let locking = client
-        .prepare_cached("SELECT pg_advisory_xact_lock($1)")
-        .await?;
-    let statement = client.prepare_cached(sql).await?;
-    let key: [&(dyn ToSql + Sync); 1] = [&lock];
-    let (begun, locked, rows) = tokio::join!(
-        biased;
-        client.batch_execute("BEGIN"),
-        client.execute(&locking, &key),
-        client.query(&statement, params)
-    );
-    begun?;
-    locked?;
-    rows
-}
-
-/// Asks one more thing.
-pub(super) async fn ask(
-    client: &Object,
-    sql: &str,
-    params: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let statement = client.prepare_cached(sql).await?;
-    client.query(&statement, params).await
-}
-
-/// Begins a transaction and takes all these steps in it, in one trip; answers how many rows each
-/// touched.
-pub(super) async fn begin_and_run(
-    client: &Object,
-    steps: &[Step<'_>],
-) -> Result<Vec<Result<u64, tokio_postgres::Error>>, tokio_postgres::Error> {
-    let mut statements = Vec::with_capacity(steps.len());
-    for step in steps {
-        statements.push(client.prepare_cached(step.sql).await?);
-    }
-    let begin = client.batch_execute("BEGIN");
-    let executions = steps.iter().zip(&statements).map(|(step, statement)| {
-        let params = step
-            .params
-            .iter()
-            .map(|param| -> &(dyn ToSql + Sync) { &**param });
-        Box::pin(client.execute_raw(statement, params))
-    });
-    let mut executions: Vec<_> = executions.collect();
-    let mut begin = std::pin::pin!(begin);
-    let mut begun = None;
-    let mut results: Vec<Option<_>> = steps.iter().map(|_| None).collect();
-    // The first look at each sends it, in this order; the answers come in the same order.
-    poll_fn(|context| {
-        if let Poll::Ready(result) = begin.as_mut().poll(context) {
-            begun = Some(result);
-        }
-        for (execution, result) in executions.iter_mut().zip(&mut results) {
-            if let Poll::Ready(ready) = execution.as_mut().poll(context) {
-                *result = Some(ready);
-            }
-        }
-        Poll::Ready(())
-    })
-    .await;
-    match begun {
-        Some(result) => result?,
-        None => begin.await?,
-    }
-    let mut answers = Vec::with_capacity(steps.len());
-    for (execution, result) in executions.into_iter().zip(results) {
-        answers.push(match result {
-            Some(result) => result,
-            None => execution.await,
-        });
-    }
-    Ok(answers)
+/// Sixty-four random bits, good enough for names and jitter.
+fn random() -> u64 {
+    RandomState::new().hash_one(0_u8)
 }
 
 fn too_long() -> StoreError {

@@ -1,7 +1,7 @@
 //! Tasks and streams, and all that hangs on them.
 
 use super::PostgresStore;
-use super::session::Param;
+use super::pipeline::Param;
 use super::text;
 use super::work::limit;
 use crate::codec::{

@@ -1,7 +1,8 @@
 //! Subscriptions, and signals on their way to them.
 
 use super::PostgresStore;
-use super::session::{Done, begin_with};
+use super::pipeline::begin_with;
+use super::session::Done;
 use super::work::limit;
 use crate::codec::{
     column, count, from_optional_text, from_text, json, moment, name, subject, word,

@@ -2,7 +2,8 @@
 
 use super::PostgresStore;
 use super::ops::REMOVE_DELIVERIES;
-use super::session::{Done, ask, begin_with};
+use super::pipeline::{ask, begin_with};
+use super::session::Done;
 use super::work::limit;
 use async_trait::async_trait;
 use deadpool_postgres::Object;

@@ -1,7 +1,8 @@
 //! The queue of tasks: claimed in their turn, held under a lease.
 
 use super::PostgresStore;
-use super::session::{Done, begin_with};
+use super::pipeline::begin_with;
+use super::session::Done;
 use super::text;
 use crate::codec::{column, count, word};
 use async_trait::async_trait;

@@ -30,6 +30,8 @@ CREATE INDEX tasks_of_owner ON tasks (owner, updated_at DESC, id DESC);
 CREATE INDEX tasks_of_context ON tasks (context_id, updated_at DESC, id DESC);
 CREATE INDEX tasks_active ON tasks (updated_at DESC, id DESC)
     WHERE state IN ('submitted', 'working', 'input_required', 'auth_required');
+CREATE INDEX tasks_active_of_owner ON tasks (owner, updated_at DESC, id DESC)
+    WHERE state IN ('submitted', 'working', 'input_required', 'auth_required');
 CREATE INDEX tasks_with_log ON tasks (finished_at) WHERE finished_at IS NOT NULL AND NOT log_gone;
 CREATE INDEX tasks_without_log ON tasks (finished_at) WHERE finished_at IS NOT NULL AND log_gone;
 
