@@ -194,35 +194,37 @@ pub(super) fn create(session: &Session<'_>, task: &Task, status: Option<&str>) -
         task_columns!(),
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
     );
-    let metadata = task.metadata.as_ref().map(Metadata::as_str);
-    let values = params![
-        task.id.as_str(),
-        task.context_id.as_str(),
-        task.owner.as_str(),
-        task.agent.as_str(),
-        task.state.name(),
-        task.priority.name(),
-        task.created_at.as_millis(),
-        task.updated_at.as_millis(),
-        task.finished_at.map(Timestamp::as_millis),
-        column(task.revision),
-        column(task.seq),
-        task.messages,
-        task.artifacts,
-        task.pushes,
-        metadata,
-        status,
-    ];
-    once(session.run(sql, values)?)
+    once(write(session, sql, task, status)?)
 }
 
 /// Puts a task in the place of its revision before.
 pub(super) fn update(session: &Session<'_>, task: &Task, status: Option<&str>) -> Outcome<()> {
-    let sql = "UPDATE tasks SET context_id = ?2, owner = ?3, agent = ?4, state = ?5, \
-        priority = ?6, created_at = ?7, updated_at = ?8, finished_at = ?9, revision = ?10, \
-        seq = ?11, messages = ?12, artifacts = ?13, pushes = ?14, metadata = ?15, status = ?16, \
-        trimmed = 0 WHERE id = ?1 AND revision = ?10 - 1";
-    let metadata = task.metadata.as_ref().map(Metadata::as_str);
+    /// All that ever changes. An index is written whenever a column of its is named here.
+    macro_rules! changing {
+        () => {
+            "agent = ?4, state = ?5, priority = ?6, updated_at = ?8, finished_at = ?9, \
+             revision = ?10, seq = ?11, messages = ?12, artifacts = ?13, pushes = ?14, \
+             metadata = ?15, status = ?16, trimmed = 0"
+        };
+    }
+    let usual = concat!(
+        "UPDATE tasks SET ",
+        changing!(),
+        " WHERE id = ?1 AND revision = ?10 - 1 \
+          AND context_id = ?2 AND owner = ?3 AND created_at = ?7"
+    );
+    if write(session, usual, task, status)? > 0 {
+        return Ok(());
+    }
+    let whole = concat!(
+        "UPDATE tasks SET context_id = ?2, owner = ?3, created_at = ?7, ",
+        changing!(),
+        " WHERE id = ?1 AND revision = ?10 - 1"
+    );
+    once(write(session, whole, task, status)?)
+}
+
+fn write(session: &Session<'_>, sql: &str, task: &Task, status: Option<&str>) -> Outcome<usize> {
     let values = params![
         task.id.as_str(),
         task.context_id.as_str(),
@@ -238,8 +240,8 @@ pub(super) fn update(session: &Session<'_>, task: &Task, status: Option<&str>) -
         task.messages,
         task.artifacts,
         task.pushes,
-        metadata,
+        task.metadata.as_ref().map(Metadata::as_str),
         status,
     ];
-    once(session.run(sql, values)?)
+    session.run(sql, values)
 }

@@ -1,8 +1,8 @@
 -- The first schema. A change is a new file beside this one, never an edit: files of this shape exist.
 --
--- Moments are milliseconds since 1970. Rows that are written in bulk and read by range are plain
--- rowid tables, so that what is written together lies together, whoever it belongs to; small rows
--- that are only found by their key are WITHOUT ROWID, so that finding one is one search.
+-- Moments are milliseconds since 1970. Large rows that many add to at once are in plain rowid tables:
+-- what is written together lies together, whoever it belongs to, and only the small index is spread.
+-- Small rows that are only found by their key are WITHOUT ROWID, so that finding one is one search.
 
 -- Single numbers: whether the last end was an orderly one, the epoch of the subscriptions, the last
 -- claim that was given, and a number that is only written to see whether writing works.
@@ -34,10 +34,11 @@ CREATE TABLE tasks (
     status TEXT
 );
 -- A list is merged from one range for each state, so one index serves lists with and without a
--- state, and neither has to step over tasks in other states.
+-- state, and neither has to step over tasks in other states. The conversations are not in the order
+-- of the list: a task changes often, and each index that knows when is one more to write.
 CREATE INDEX tasks_owner ON tasks (owner, state, updated_at, id);
 CREATE INDEX tasks_state ON tasks (state, updated_at, id);
-CREATE INDEX tasks_context ON tasks (context_id, updated_at, id);
+CREATE INDEX tasks_context ON tasks (context_id);
 CREATE INDEX tasks_finished ON tasks (trimmed, finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE TABLE messages (
