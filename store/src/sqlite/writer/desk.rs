@@ -25,6 +25,11 @@ const CHECKPOINT_WHEN_QUIET: i64 = 1_000;
 /// Pages of log after which it is copied even though somebody waits (32 MiB).
 const CHECKPOINT_ALWAYS: i64 = 8_000;
 
+/// Pages of log after which it is copied while room is scarce.
+const CHECKPOINT_WHEN_TIGHT: i64 = 64;
+/// For how many groups room counts as scarce after there was none.
+const SCARCE: u32 = 10_000;
+
 type Jobs = Vec<Box<dyn Job>>;
 
 /// The thread's end.
@@ -37,6 +42,10 @@ pub(super) struct Desk {
     unchecked: u64,
     /// Whether the log may hold something that is not in the database yet.
     uncopied: bool,
+    /// Whether a group has found no room, and the log has not been emptied since.
+    tight: bool,
+    /// For how many more groups room counts as scarce, so that the log is kept short.
+    scarce: u32,
 }
 
 impl Desk {
@@ -48,6 +57,8 @@ impl Desk {
             wakes: Wakes::default(),
             unchecked: 0,
             uncopied: true,
+            tight: false,
+            scarce: 0,
         }
     }
 
@@ -82,8 +93,7 @@ impl Desk {
                     shared.busy_since.store(0, Ordering::Relaxed);
                 }
                 Taken::Nothing => {
-                    self.checkpoint();
-                    self.uncopied = false;
+                    self.uncopied = !self.checkpoint();
                 }
                 Taken::End => return,
             }
@@ -122,6 +132,13 @@ impl Desk {
 
     /// Does the jobs in one transaction. An error means that nothing of any of them is there.
     fn durably(&mut self, jobs: &mut Jobs) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+        // The log holds many versions of the same pages, and takes up room that the database would
+        // not. Until it has been emptied, whatever room there is again is kept for that: writing on
+        // would lengthen the log, and the disk would be full for good.
+        if self.tight && !self.empty_the_log() {
+            return Err(StoreError::Full);
+        }
+        self.tight = false;
         let outcomes = match self.attempt(jobs, false) {
             Ok(Some(outcomes)) => Ok(outcomes),
             Ok(None) => {
@@ -142,11 +159,12 @@ impl Desk {
             Err(fault) => {
                 self.roll_back();
                 let error = StoreError::from(fault);
-                if !matches!(error, StoreError::Full) {
+                if matches!(error, StoreError::Full) {
+                    self.tight = true;
+                    self.scarce = SCARCE;
+                } else {
                     self.bury_the_tail();
                 }
-                // A log that is copied can be written over, which needs no more room.
-                self.checkpoint();
                 Err(error)
             }
         }
@@ -227,20 +245,23 @@ impl Desk {
 
     /// Looks at the log now and then, and copies it into the database when it has become long.
     fn checkpoint_if_long(&mut self) {
-        // A page holds several changes, an index spreads one over several pages: about as many.
         let quiet = self.shared.queue.len() == 0;
-        if self.unchecked < if quiet { 500 } else { 4_000 } {
+        // A page holds several changes, an index spreads one over several pages: about as many.
+        let (changes, limit) = match (self.scarce, quiet) {
+            (1.., _) => (0, CHECKPOINT_WHEN_TIGHT),
+            (0, true) => (500, CHECKPOINT_WHEN_QUIET),
+            (0, false) => (4_000, CHECKPOINT_ALWAYS),
+        };
+        self.scarce = self.scarce.saturating_sub(1);
+        if self.unchecked < changes {
             return;
         }
         self.unchecked = 0;
-        let limit = if quiet {
-            CHECKPOINT_WHEN_QUIET
-        } else {
-            CHECKPOINT_ALWAYS
-        };
         match self.log_pages() {
             Ok(pages) if pages < limit => {}
-            Ok(_) => self.checkpoint(),
+            Ok(_) => {
+                self.checkpoint();
+            }
             Err(error) => tracing::warn!(%error, "the log's length cannot be read"),
         }
     }
@@ -252,14 +273,37 @@ impl Desk {
         look.query_row([], |row| row.get(1))
     }
 
-    fn checkpoint(&self) {
+    /// Copies the log into the database, as far as nobody still reads it. Tells whether that could
+    /// be done: a log that is copied is written over, and needs no more room.
+    fn checkpoint(&self) -> bool {
         let copy = |connection: &Connection| -> rusqlite::Result<()> {
             let mut copy = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
             copy.query_row([], |_| Ok(()))
         };
-        if let Err(error) = copy(&self.connection) {
-            // The log goes on growing, and is copied when it can be.
-            tracing::warn!(%error, "the log could not be copied into the database");
+        match copy(&self.connection) {
+            Ok(()) => true,
+            Err(error) => {
+                // The log goes on growing, and is copied when it can be.
+                tracing::warn!(%error, "the log could not be copied into the database");
+                false
+            }
+        }
+    }
+
+    /// Copies the whole log into the database and gives its room back. Tells whether that could be
+    /// done: it needs a little room itself, and nobody who still reads.
+    fn empty_the_log(&self) -> bool {
+        let emptied = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                row.get::<_, i64>(0)
+            });
+        match emptied {
+            Ok(busy) => busy == 0,
+            Err(error) => {
+                tracing::warn!(%error, "there is no room to empty the log");
+                false
+            }
         }
     }
 
