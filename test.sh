@@ -12,13 +12,14 @@ NEXTEST_VERSION=0.9.143
 DENY_VERSION=0.20.2
 CARGO_FUZZ_VERSION=0.13.2
 FUZZ_SECONDS=${FUZZ_SECONDS:-20}
+FAULT_ROUNDS=${FAULT_ROUNDS:-10}
 
 # Name and what it checks, in the order they run.
 STEPS=(
   "fmt|formatting"
   "clippy|lints, warnings refused"
   "doc|documentation builds, warnings refused"
-  "test|unit, end-to-end and tidy tests, seeds of the fuzz targets"
+  "test|unit, store, end-to-end and tidy tests, seeds of the fuzz targets"
   "doctest|examples in the documentation"
   "deny|licences, bans and sources of dependencies"
   "fuzz|fuzz targets, for a bounded time"
@@ -26,13 +27,14 @@ STEPS=(
 
 usage() {
   cat <<'USAGE'
-Usage: ./test.sh [--only STEP[,STEP]] [--fuzz SECONDS]
+Usage: ./test.sh [--only STEP[,STEP]] [--fuzz SECONDS] [--faults ROUNDS]
 
 Installs what the tests need, runs every step, then says what passed. Exits 0 only if no step
 failed. A first run builds a few tools and takes longer.
 
   --only STEP[,STEP]  run only these steps
   --fuzz SECONDS      time for each fuzz target (default 20, or $FUZZ_SECONDS)
+  --faults ROUNDS     how often each store is killed in mid-work (default 10, or $FAULT_ROUNDS)
   --help              this text
 
 Steps:
@@ -65,10 +67,15 @@ step_clippy() {
 
 step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
 
-# Both run, and either fails the step: one failure must not hide the others.
+# The stores are tested on a PostgreSQL server of our own, which ends with this shell. Both runs are
+# made, and either fails the step: one failure must not hide the others.
 step_test() {
   local rc=0
-  cargo nextest run --locked --workspace || rc=$?
+  scripts/postgres.sh start >"$SCRATCH/postgres"
+  # shellcheck source=/dev/null
+  source "$SCRATCH/postgres"
+  trap 'scripts/postgres.sh stop' EXIT
+  INTERZONE_FAULT_ROUNDS=$FAULT_ROUNDS cargo nextest run --locked --workspace || rc=$?
   echo "--- seeds of the fuzz targets"
   stable_fuzz test --lib || rc=$?
   return "$rc"
@@ -107,7 +114,10 @@ step_fuzz() {
 
 need_fmt() { component rustfmt; }
 need_clippy() { component clippy; }
-need_test() { cargo_tool nextest "$NEXTEST_VERSION"; }
+need_test() {
+  cargo_tool nextest "$NEXTEST_VERSION"
+  postgres
+}
 need_deny() { cargo_tool deny "$DENY_VERSION"; }
 
 # Fuzzing needs a nightly compiler, which is too much to install unasked; so its tool is optional
@@ -205,15 +215,20 @@ main() {
   while [[ $# -gt 0 ]]; do
     case $1 in
       --help | -h) usage && exit 0 ;;
-      --only | --fuzz)
+      --only | --fuzz | --faults)
         [[ -n ${2:-} ]] || bad_usage "$1 needs a value"
-        if [[ $1 == --only ]]; then only=$2; else FUZZ_SECONDS=$2; fi
+        case $1 in
+          --only) only=$2 ;;
+          --fuzz) FUZZ_SECONDS=$2 ;;
+          --faults) FAULT_ROUNDS=$2 ;;
+        esac
         shift 2
         ;;
       *) bad_usage "unknown option '$1'" ;;
     esac
   done
   [[ $FUZZ_SECONDS =~ ^[1-9][0-9]*$ ]] || bad_usage "'$FUZZ_SECONDS' is not a number of seconds"
+  [[ $FAULT_ROUNDS =~ ^[1-9][0-9]*$ ]] || bad_usage "'$FAULT_ROUNDS' is not a number of rounds"
   select_steps "$only"
 
   BOLD='' RED='' PLAIN=''

@@ -34,6 +34,15 @@ compiler() {
   debian build-essential
 }
 
+# PostgreSQL's server programs, which Debian keeps away from the path.
+postgres() {
+  if compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null; then
+    echo "have PostgreSQL"
+    return
+  fi
+  debian postgresql
+}
+
 # debian PACKAGE...: installs from Debian's packages, as root or through sudo.
 debian() {
   local as_root=()

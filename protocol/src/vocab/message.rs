@@ -135,6 +135,16 @@ impl Message {
         self
     }
 
+    /// Puts other parts in the place of its own: a store keeps large ones elsewhere. Without any,
+    /// the message stays as it is.
+    #[must_use]
+    pub fn replace_parts(mut self, parts: Vec<Part>) -> Self {
+        if !parts.is_empty() {
+            self.parts = parts;
+        }
+        self
+    }
+
     /// Who says it.
     pub fn role(&self) -> Role {
         self.role

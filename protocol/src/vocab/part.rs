@@ -136,6 +136,13 @@ impl Part {
         self
     }
 
+    /// Takes the content away, and leaves all that is said about it.
+    #[must_use]
+    pub fn without_content(mut self) -> Self {
+        self.content = None;
+        self
+    }
+
     /// Sets the media type.
     #[must_use]
     pub fn with_media_type(mut self, media_type: impl Into<String>) -> Self {

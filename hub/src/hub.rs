@@ -1,0 +1,242 @@
+//! The hub itself: every method decides who may, applies a rule, and commits what follows from it.
+
+use crate::agent::Registry;
+use crate::bus::{Bus, News};
+use crate::clock::{Clock, IdSource};
+use crate::error::HubError;
+use crate::event::{Event, Subject};
+use crate::limits::Limits;
+use crate::packed::{HasParts, Packed};
+use crate::ports::{Commit, Fence, Op, Store, StoreError};
+use crate::quota::{Charge, Rate};
+use interzone_protocol::vocab::{Timestamp, Topic};
+use std::sync::Arc;
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+
+mod draft;
+mod mail;
+mod matcher;
+mod pushes;
+mod run;
+mod streams;
+mod sweep;
+mod tasks;
+mod topics;
+mod watch;
+
+pub use mail::NewEntry;
+pub use pushes::NewPush;
+pub use run::{Run, TurnStart};
+pub use streams::NewStream;
+pub use tasks::{NewTask, Once, TaskDetail, TaskPage};
+pub use topics::{NewSubscription, Published};
+pub use watch::{Seen, Watch};
+
+use matcher::Matcher;
+
+/// How often a decision is made again because somebody else was faster. Each round, somebody gets
+/// on, so this many rounds are lost only by one of very many who write to the same thing at once.
+const ROUNDS: u32 = 64;
+
+/// The one domain that all dialects share. Cheap to copy: copies are the same hub.
+#[derive(Clone)]
+pub struct Hub {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    agents: Registry,
+    limits: Limits,
+    bus: Bus,
+    matcher: Matcher,
+}
+
+impl Hub {
+    /// A hub on a store.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdSource>,
+        agents: Registry,
+        limits: Limits,
+    ) -> Self {
+        let (bus, matcher) = (Bus::default(), Matcher::default());
+        Self {
+            inner: Arc::new(Inner {
+                store,
+                clock,
+                ids,
+                agents,
+                limits,
+                bus,
+                matcher,
+            }),
+        }
+    }
+
+    /// The agents of this node.
+    pub fn agents(&self) -> &Registry {
+        &self.inner.agents
+    }
+
+    /// The store, for what needs no rule: depths, checks, dead letters.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    /// Charges a quota.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn charge(&self, key: &str, rate: Rate, cost: u32) -> Result<Charge, HubError> {
+        Ok(self.store().charge(key, rate, cost, self.now()).await?)
+    }
+
+    /// Passes the store's hints on to those who watch, until told to stop. Whoever wires the hub up
+    /// runs this in the background; without it, watchers learn of other nodes' events by looking now
+    /// and then.
+    pub async fn pass_on_wakes(&self, stop: CancellationToken) {
+        let mut wakes = self.store().wakes();
+        loop {
+            let wake = tokio::select! {
+                () = stop.cancelled() => return,
+                wake = wakes.recv() => wake,
+            };
+            match wake {
+                Ok(wake) => self.inner.bus.wake(&wake),
+                Err(RecvError::Lagged(_)) => self.inner.bus.wake(&crate::ports::Wake::Everything),
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn new_id(&self, now: Timestamp) -> String {
+        self.inner.ids.next(now)
+    }
+
+    /// Writes a commit and tells those who watch. Subscriptions that have changed meanwhile are read
+    /// and matched again; everything else is for the caller to decide again. Answers how many
+    /// deliveries the signals have become.
+    async fn commit(
+        &self,
+        at: Timestamp,
+        fence: Option<Fence>,
+        ops: Vec<Op>,
+        signals: Vec<Emitted>,
+    ) -> Result<usize, StoreError> {
+        for _ in 0..ROUNDS {
+            let (epoch, publish) = self
+                .inner
+                .matcher
+                .publish(self.store().as_ref(), at, &signals)
+                .await?;
+            let delivered = publish.iter().map(deliveries).sum();
+            let mut all = ops.clone();
+            all.extend(publish);
+            let id = self.new_id(at);
+            let commit = Commit {
+                id,
+                at,
+                fence: fence.clone(),
+                epoch: Some(epoch),
+                ops: all,
+            };
+            match self.store().commit(commit).await {
+                Err(StoreError::StaleSubscriptions) => self.inner.matcher.forget(),
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    for event in events_of(&ops, at) {
+                        let subject = event.subject.clone();
+                        self.inner.bus.tell(&subject, News::Event(Arc::new(event)));
+                    }
+                    return Ok(delivered);
+                }
+            }
+        }
+        Err(StoreError::Conflict)
+    }
+
+    /// Puts the large contents back.
+    async fn unpack<T: HasParts>(&self, packed: Vec<Packed<T>>) -> Result<Vec<T>, HubError> {
+        let ids: Vec<_> = packed.iter().flat_map(Packed::blob_ids).collect();
+        let blobs = if ids.is_empty() {
+            std::collections::HashMap::new()
+        } else {
+            self.store().blobs(&ids).await?
+        };
+        Ok(packed
+            .into_iter()
+            .map(|packed| packed.unpack(&blobs))
+            .collect())
+    }
+
+    /// Puts the large contents of an event's message or artifact back.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn unpack_one<T: HasParts>(&self, packed: Packed<T>) -> Result<T, HubError> {
+        let mut one = self.unpack(vec![packed]).await?;
+        one.pop().ok_or(HubError::Contended)
+    }
+}
+
+/// Something that goes out on a topic along with a commit, and who may hear it.
+struct Emitted {
+    signal: crate::topic::Signal,
+    audience: Audience,
+}
+
+/// Who may hear a signal, on top of matching its topic.
+enum Audience {
+    /// Everyone.
+    All,
+    /// Only these.
+    Only(Vec<String>),
+}
+
+fn deliveries(op: &Op) -> usize {
+    match op {
+        Op::Publish { to, .. } => to.len(),
+        _ => 0,
+    }
+}
+
+/// The events that a commit writes, as those who watch see them.
+fn events_of(ops: &[Op], at: Timestamp) -> impl Iterator<Item = Event> {
+    ops.iter().filter_map(move |op| match op {
+        Op::AppendEvent(row) => Some(Event {
+            subject: row.subject.clone(),
+            seq: row.seq,
+            at,
+            body: row.body.clone(),
+        }),
+        _ => None,
+    })
+}
+
+/// The topic of a subject's events of one kind.
+fn event_topic(subject: &Subject, name: &str) -> Option<Topic> {
+    let (kind, id) = match subject {
+        Subject::Task(id) => ("task", id.as_str()),
+        Subject::Stream(id) => ("stream", id.as_str()),
+    };
+    Topic::new(format!("{kind}.{id}.{name}")).ok()
+}
+
+/// What a lost race means for the caller once all rounds are over.
+fn contended(error: StoreError) -> HubError {
+    match error {
+        StoreError::Conflict | StoreError::StaleSubscriptions => HubError::Contended,
+        StoreError::Fenced => HubError::Stopped,
+        other => HubError::Store(other),
+    }
+}

@@ -1,0 +1,319 @@
+//! A decision about a task while it is being made: what the task becomes, and all that goes with it.
+
+use super::{Audience, Emitted, Hub, contended, event_topic};
+use crate::access::Caller;
+use crate::error::HubError;
+use crate::event::{EventBody, Subject};
+use crate::outbox::OutboxEntry;
+use crate::packed::{HasParts, Packed};
+use crate::ports::{EventRow, Fence, Op, StoreError};
+use crate::task::{Push, Task};
+use crate::topic::{Signal, SignalBody};
+use crate::transitions::move_task;
+use interzone_protocol::vocab::{
+    Artifact, DeliveryId, Json, Message, SignalId, TaskId, TaskState, Timestamp,
+};
+use serde::Serialize;
+
+/// A task as it will be, and what is written along with it.
+pub(super) struct Draft {
+    pub(super) task: Task,
+    pub(super) at: Timestamp,
+    ops: Vec<Op>,
+    events: Vec<EventBody>,
+    is_new: bool,
+}
+
+impl Draft {
+    /// A new task, of which nothing is stored yet.
+    pub(super) fn create(task: Task, at: Timestamp) -> Self {
+        Self {
+            task,
+            at,
+            ops: Vec::new(),
+            events: Vec::new(),
+            is_new: true,
+        }
+    }
+
+    /// A change of a stored task.
+    pub(super) fn change(task: Task, now: Timestamp) -> Self {
+        // A clock that was set back must not make the task look older than it was.
+        let at = now.max(task.updated_at);
+        Self {
+            task,
+            at,
+            ops: Vec::new(),
+            events: Vec::new(),
+            is_new: false,
+        }
+    }
+
+    pub(super) fn subject(&self) -> Subject {
+        Subject::Task(self.task.id.clone())
+    }
+
+    pub(super) fn op(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+
+    pub(super) fn event(&mut self, body: EventBody) {
+        self.events.push(body);
+    }
+
+    /// Moves the task to a state, with what is said about it.
+    pub(super) fn move_to(&mut self, to: TaskState, said: Option<Message>) -> Result<(), HubError> {
+        let from = self.task.state;
+        move_task(from, to)?;
+        let message = said.map(|message| self.pack(message));
+        self.task.state = to;
+        self.task.status.clone_from(&message);
+        self.task.finished_at = to.is_terminal().then_some(self.at);
+        self.event(EventBody::State { from, to, message });
+        Ok(())
+    }
+
+    /// Adds a message to the task's history, and gives it for the event.
+    pub(super) fn keep_message(&mut self, message: Message) -> (u32, Packed<Message>) {
+        let message = match message.timestamp() {
+            Some(_) => message,
+            None => message.with_timestamp(self.at),
+        };
+        let message = self.pack(message);
+        let index = self.task.messages;
+        self.task.messages += 1;
+        let task_id = self.task.id.clone();
+        self.op(Op::AddMessage {
+            task_id,
+            index,
+            message: message.clone(),
+        });
+        (index, message)
+    }
+
+    /// Adds a message to the task's history, and says so in the log.
+    pub(super) fn add_message(&mut self, message: Message) {
+        let (index, message) = self.keep_message(message);
+        self.event(EventBody::Message { index, message });
+    }
+
+    /// Keeps an artifact whole, and says in the log what was added to it.
+    pub(super) fn put_artifact(
+        &mut self,
+        whole: Artifact,
+        added: Artifact,
+        append: bool,
+        last: bool,
+    ) {
+        let artifact_id = whole.artifact_id().clone();
+        let task_id = self.task.id.clone();
+        let artifact = self.pack(whole);
+        self.op(Op::PutArtifact {
+            task_id,
+            artifact_id,
+            artifact,
+        });
+        let artifact = self.pack(added);
+        self.event(EventBody::Artifact {
+            artifact,
+            append,
+            last,
+        });
+    }
+
+    /// Puts the task into the queue.
+    pub(super) fn queue(&mut self) {
+        self.op(Op::QueueWork {
+            task_id: self.task.id.clone(),
+            agent: self.task.agent.clone(),
+            priority: self.task.priority,
+            due_at: self.at,
+        });
+    }
+
+    fn pack<T: HasParts>(&mut self, value: T) -> Packed<T> {
+        let (packed, blobs) = Packed::pack(value);
+        let subject = self.subject();
+        self.ops.extend(blobs.into_iter().map(|blob| Op::PutBlob {
+            subject: subject.clone(),
+            blob,
+        }));
+        packed
+    }
+
+    /// Writes the decision. [`StoreError::Conflict`] means that the task has changed meanwhile, and
+    /// that the decision must be made again.
+    pub(super) async fn write(self, hub: &Hub, fence: Option<Fence>) -> Result<Task, StoreError> {
+        let pushes = if self.task.pushes > 0 && !self.is_new {
+            hub.store().pushes(&self.task.id).await?
+        } else {
+            new_pushes(&self.ops)
+        };
+        let subject = self.subject();
+        let Self {
+            mut task,
+            at,
+            ops: mut extra,
+            events,
+            is_new,
+        } = self;
+        task.updated_at = at;
+        task.revision += 1;
+        let first = task.seq + 1;
+        task.seq += u64::try_from(events.len()).unwrap_or(u64::MAX);
+        let head = Box::new(task.clone());
+        // What may fail comes first: claims, then the task itself.
+        extra.sort_by_key(|op| !matches!(op, Op::Claim(_)));
+        let claims = extra
+            .iter()
+            .take_while(|op| matches!(op, Op::Claim(_)))
+            .count();
+        let head = if is_new {
+            Op::CreateTask(head)
+        } else {
+            Op::UpdateTask(head)
+        };
+        extra.insert(claims, head);
+        let mut signals = Vec::new();
+        for (seq, body) in (first..).zip(events) {
+            for push in pushes.iter().filter(|push| push.wants(&body)) {
+                let entry = push_entry(hub, push, &task, seq, at, &body);
+                extra.extend(entry.map(|entry| Op::Enqueue(Box::new(entry))));
+            }
+            signals.extend(emitted(&subject, &task, seq, at, &body));
+            extra.push(Op::AppendEvent(EventRow {
+                subject: subject.clone(),
+                seq,
+                body,
+            }));
+        }
+        hub.commit(at, fence, extra, signals).await?;
+        Ok(task)
+    }
+}
+
+impl Hub {
+    /// Decides about a task and writes the decision, again from the beginning while others are
+    /// faster. `decide` gets the task as it is stored at that moment. Without a caller it is the
+    /// holder of the task's claim who decides.
+    pub(super) async fn change_task<T>(
+        &self,
+        caller: Option<&Caller>,
+        id: &TaskId,
+        fence: Option<Fence>,
+        decide: impl Fn(&mut Draft) -> Result<T, HubError>,
+    ) -> Result<(Task, T), HubError> {
+        for _ in 0..super::ROUNDS {
+            let mut draft = Draft::change(self.read_task(caller, id).await?, self.now());
+            let outcome = decide(&mut draft)?;
+            if draft.ops.is_empty() && draft.events.is_empty() {
+                return Ok((draft.task, outcome));
+            }
+            match draft.write(self, fence.clone()).await {
+                Ok(task) => return Ok((task, outcome)),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(contended(error)),
+            }
+        }
+        Err(HubError::Contended)
+    }
+}
+
+impl Hub {
+    async fn read_task(&self, caller: Option<&Caller>, id: &TaskId) -> Result<Task, HubError> {
+        match caller {
+            Some(caller) => self.task(caller, id).await,
+            None => {
+                let task = self.store().task(id).await?;
+                task.ok_or_else(|| HubError::TaskNotFound(id.clone()))
+            }
+        }
+    }
+}
+
+impl Push {
+    /// Whether it wants an event. Growing text and status lines are for those who watch; a push gets
+    /// them only if it names them.
+    fn wants(&self, body: &EventBody) -> bool {
+        if self.events.is_empty() {
+            !matches!(body, EventBody::Text { .. } | EventBody::Status { .. })
+        } else {
+            self.events.iter().any(|name| name == body.name())
+        }
+    }
+}
+
+fn new_pushes(ops: &[Op]) -> Vec<Push> {
+    let pushes = ops.iter().filter_map(|op| match op {
+        Op::PutPush(push) => Some((**push).clone()),
+        _ => None,
+    });
+    pushes.collect()
+}
+
+/// What a push carries: the event and the task's state at that moment, so that every attempt says
+/// the same.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PushPayload<'a> {
+    push: &'a Json,
+    push_id: &'a str,
+    task_id: &'a str,
+    state: &'static str,
+    seq: u64,
+    at: Timestamp,
+    event: &'a EventBody,
+}
+
+fn push_entry(
+    hub: &Hub,
+    push: &Push,
+    task: &Task,
+    seq: u64,
+    at: Timestamp,
+    event: &EventBody,
+) -> Option<OutboxEntry> {
+    let payload = Json::of(&PushPayload {
+        push: &push.target,
+        push_id: push.id.as_str(),
+        task_id: task.id.as_str(),
+        state: task.state.name(),
+        seq,
+        at,
+        event,
+    });
+    Some(OutboxEntry {
+        id: DeliveryId::new(hub.new_id(at)).ok()?,
+        channel: push.channel.clone(),
+        key: format!("{}/{}/{seq}", task.id, push.id),
+        group: Some(push.id.to_string()),
+        owner: push.owner.clone(),
+        subject: Some(Subject::Task(task.id.clone())),
+        payload: payload.ok()?,
+        created_at: at,
+        due_at: at,
+        attempt: 0,
+        error: None,
+    })
+}
+
+/// The signal that an event is, heard by the task's owner alone.
+fn emitted(
+    subject: &Subject,
+    task: &Task,
+    seq: u64,
+    at: Timestamp,
+    body: &EventBody,
+) -> Option<Emitted> {
+    let signal = Signal {
+        topic: event_topic(subject, body.name())?,
+        id: SignalId::new(format!("{}.{seq}", task.id)).ok()?,
+        publisher: task.owner.clone(),
+        at,
+        body: SignalBody::Event(subject.clone(), seq),
+    };
+    Some(Emitted {
+        signal,
+        audience: Audience::Only(vec![task.owner.to_string()]),
+    })
+}

@@ -1,0 +1,310 @@
+//! Tasks: begin them, add to them, read them, call them off.
+
+use super::draft::Draft;
+use super::pushes::NewPush;
+use super::{Hub, contended};
+use crate::access::Caller;
+use crate::agent::Route;
+use crate::error::HubError;
+use crate::event::EventBody;
+use crate::limits::Limits;
+use crate::ports::{ClaimKey, Op, StoreError};
+use crate::task::{Task, TaskCursor, TaskQuery};
+use interzone_protocol::vocab::{
+    Artifact, ContextId, Message, Metadata, Priority, TaskId, TaskState,
+};
+use std::time::Duration;
+
+/// A task to begin.
+#[derive(Clone, Debug)]
+pub struct NewTask {
+    /// What is asked.
+    pub message: Message,
+    /// The conversation it belongs to; none begins a new one.
+    pub context_id: Option<ContextId>,
+    /// How its agent is chosen.
+    pub route: Route,
+    /// How soon it is taken up.
+    pub priority: Priority,
+    /// What the caller attaches.
+    pub metadata: Option<Metadata>,
+    /// Who is told of its events from the first on.
+    pub pushes: Vec<NewPush>,
+    /// What makes a repetition of this call the same call.
+    pub once: Option<Once>,
+}
+
+impl NewTask {
+    /// A task with nothing but a message.
+    pub fn new(message: Message) -> Self {
+        Self {
+            message,
+            context_id: None,
+            route: Route::default(),
+            priority: Priority::default(),
+            metadata: None,
+            pushes: Vec::new(),
+            once: None,
+        }
+    }
+}
+
+/// A key under which a call counts once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Once {
+    /// The key; calls of other callers never share it.
+    pub key: String,
+    /// How long it is remembered.
+    pub keep: Duration,
+}
+
+/// A task with what hangs on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskDetail {
+    /// The task.
+    pub task: Task,
+    /// What is said about its state.
+    pub status: Option<Message>,
+    /// Its messages, oldest first; only the latest if fewer were asked for.
+    pub messages: Vec<Message>,
+    /// Its artifacts, oldest first.
+    pub artifacts: Vec<Artifact>,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskPage {
+    /// The tasks.
+    pub tasks: Vec<Task>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<TaskCursor>,
+}
+
+impl Hub {
+    /// Begins a task. It is durable and in the queue when this returns.
+    ///
+    /// # Errors
+    /// Something is too large, or no agent is available. With [`NewTask::once`], a repetition is no
+    /// error: it gives the task that the first call began.
+    pub async fn create_task(&self, caller: &Caller, new: NewTask) -> Result<Task, HubError> {
+        let limits = &self.inner.limits;
+        limits.parts("the message", &new.message)?;
+        limits.metadata(new.metadata.as_ref())?;
+        Limits::count("subscriptions of a task", new.pushes.len(), limits.pushes)?;
+        let agent = self.agents().route(&new.route)?;
+        let now = self.now();
+        let id = made_id(TaskId::new(self.new_id(now)))?;
+        let context_id = match new.context_id {
+            Some(context_id) => context_id,
+            None => made_id(ContextId::new(self.new_id(now)))?,
+        };
+        let mut draft = Draft::create(
+            Task {
+                id: id.clone(),
+                context_id,
+                owner: caller.principal.clone(),
+                agent,
+                state: TaskState::Submitted,
+                priority: new.priority,
+                metadata: new.metadata,
+                status: None,
+                created_at: now,
+                updated_at: now,
+                finished_at: None,
+                revision: 0,
+                seq: 0,
+                messages: 0,
+                artifacts: 0,
+                pushes: 0,
+            },
+            now,
+        );
+        if let Some(once) = new.once {
+            draft.op(Op::Claim(ClaimKey {
+                key: once_key(caller, &once.key),
+                value: id.to_string(),
+                expires_at: now.after(once.keep),
+            }));
+        }
+        let (_, message) = draft.keep_message(new.message);
+        draft.event(EventBody::Created { message });
+        for push in new.pushes {
+            self.draft_push(caller, &mut draft, push)?;
+        }
+        draft.queue();
+        match draft.write(self, None).await {
+            Ok(task) => Ok(task),
+            Err(StoreError::Claimed { value, .. }) => {
+                self.task(caller, &made_id(TaskId::new(value))?).await
+            }
+            Err(error) => Err(contended(error)),
+        }
+    }
+
+    /// A task, without what hangs on it.
+    ///
+    /// # Errors
+    /// There is none with this id that the caller may see.
+    pub async fn task(&self, caller: &Caller, id: &TaskId) -> Result<Task, HubError> {
+        let found = self.store().task(id).await?;
+        caller.task(found.ok_or_else(|| HubError::TaskNotFound(id.clone()))?)
+    }
+
+    /// A task with its latest messages, at most so many, and with its artifacts if they are wanted.
+    ///
+    /// # Errors
+    /// As [`Hub::task`].
+    pub async fn task_detail(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        latest_messages: usize,
+        artifacts: bool,
+    ) -> Result<TaskDetail, HubError> {
+        let task = self.task(caller, id).await?;
+        let latest = u32::try_from(latest_messages).unwrap_or(u32::MAX);
+        let range = task.messages.saturating_sub(latest)..task.messages;
+        let messages = if range.is_empty() {
+            Vec::new()
+        } else {
+            self.unpack(self.store().messages(id, range).await?).await?
+        };
+        let artifacts = if artifacts && task.artifacts > 0 {
+            self.unpack(self.store().artifacts(id).await?).await?
+        } else {
+            Vec::new()
+        };
+        let status = match task.status.clone() {
+            Some(status) => Some(self.unpack_one(status).await?),
+            None => None,
+        };
+        Ok(TaskDetail {
+            task,
+            status,
+            messages,
+            artifacts,
+        })
+    }
+
+    /// Tasks that the caller may see, a page at a time: last changed first.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn list_tasks(
+        &self,
+        caller: &Caller,
+        query: TaskQuery,
+    ) -> Result<TaskPage, HubError> {
+        let limit = query.limit.clamp(1, self.inner.limits.page);
+        let owner = caller.lists().or(query.owner);
+        let mut query = TaskQuery {
+            owner,
+            limit: limit + 1,
+            ..query
+        };
+        query.states.dedup();
+        let mut tasks = self.store().tasks(&query).await?;
+        let more = tasks.len() > limit;
+        tasks.truncate(limit);
+        let last = tasks.last().filter(|_| more);
+        let next = last.map(|task| TaskCursor {
+            updated_at: task.updated_at,
+            id: task.id.clone(),
+        });
+        Ok(TaskPage { tasks, next })
+    }
+
+    /// How many tasks there are that the caller may see, of those the query selects.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn count_tasks(&self, caller: &Caller, query: TaskQuery) -> Result<u64, HubError> {
+        let owner = caller.lists().or(query.owner);
+        Ok(self
+            .store()
+            .count_tasks(&TaskQuery { owner, ..query })
+            .await?)
+    }
+
+    /// Adds a message to a task. One that waited for it goes on; one that is being worked at takes
+    /// the message up when its turn ends.
+    ///
+    /// # Errors
+    /// The task is not the caller's, is finished, or has too many messages.
+    pub async fn send(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        message: Message,
+    ) -> Result<Task, HubError> {
+        let limits = &self.inner.limits;
+        limits.parts("the message", &message)?;
+        let decide = |draft: &mut Draft| {
+            let state = draft.task.state;
+            if state.is_terminal() {
+                return Err(HubError::TaskFinished {
+                    id: id.clone(),
+                    state,
+                });
+            }
+            let count = usize::try_from(draft.task.messages).unwrap_or(usize::MAX);
+            Limits::count(
+                "messages of a task",
+                count.saturating_add(1),
+                limits.messages,
+            )?;
+            draft.add_message(message.clone());
+            if state.is_interrupted() {
+                draft.move_to(TaskState::Working, None)?;
+                draft.queue();
+            }
+            Ok(())
+        };
+        Ok(self.change_task(Some(caller), id, None, decide).await?.0)
+    }
+
+    /// Calls a task off, at once. Calling it off again changes nothing.
+    ///
+    /// # Errors
+    /// The task is not the caller's, or has ended in another way.
+    pub async fn cancel(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        reason: Option<&str>,
+    ) -> Result<Task, HubError> {
+        let decide = |draft: &mut Draft| {
+            let state = draft.task.state;
+            if state == TaskState::Canceled {
+                return Ok(());
+            }
+            if state.is_terminal() {
+                return Err(HubError::TaskFinished {
+                    id: id.clone(),
+                    state,
+                });
+            }
+            draft.move_to(TaskState::Canceled, reason.map(Message::user_text))?;
+            draft.op(Op::EndWork(id.clone()));
+            Ok(())
+        };
+        Ok(self.change_task(Some(caller), id, None, decide).await?.0)
+    }
+}
+
+/// Callers never share keys, however they spell them.
+fn once_key(caller: &Caller, key: &str) -> String {
+    format!(
+        "once/{}/{}/{key}",
+        caller.principal.as_str().len(),
+        caller.principal
+    )
+}
+
+/// An id of our own making, which only a broken id source could get wrong.
+pub(super) fn made_id<T, E>(id: Result<T, E>) -> Result<T, HubError> {
+    id.map_err(|_| HubError::Invalid {
+        field: "id",
+        reason: "the id source made an unusable id",
+    })
+}

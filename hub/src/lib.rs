@@ -1,0 +1,50 @@
+//! What happens.
+//!
+//! The hub is the one domain that all dialects share: tasks, streams, topics, artifacts, agents,
+//! inbox and outbox. It holds pure rules, and the ports that the outside fills. No HTTP, no SQL, no
+//! Slack and no dialect may enter; it starts no background work, and reads neither the clock nor the
+//! environment.
+//!
+//! [`Hub`] is the way in. Each of its methods first decides whether the [`Caller`] may, then applies
+//! a rule to what is stored, and commits everything that follows from it at once: the state, its
+//! events, what must leave by the outbox, the signals on topics. If somebody else was faster, it
+//! decides again.
+
+mod access;
+mod agent;
+mod bus;
+mod clock;
+mod error;
+mod event;
+mod hub;
+mod limits;
+mod outbox;
+mod packed;
+pub mod ports;
+mod quota;
+mod retention;
+mod stream;
+mod task;
+mod topic;
+mod transitions;
+
+pub use access::Caller;
+pub use agent::{Agent, AgentError, AgentInfo, Outcome, Output, Registry, Route, Skill, Turn};
+pub use clock::{Clock, IdSource, RandomIds, SystemClock};
+pub use error::HubError;
+pub use event::{Event, EventBody, Subject};
+pub use hub::{
+    Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run, Seen,
+    TaskDetail, TaskPage, TurnStart, Watch,
+};
+pub use limits::Limits;
+pub use outbox::{OutboxEntry, RetryPolicy, Settlement};
+pub use packed::{Blob, BlobId, HasParts, INLINE_LIMIT, NotABlobId, Packed};
+pub use quota::{Charge, Rate};
+pub use retention::{Purged, Retention};
+pub use stream::Stream;
+pub use task::{Push, Task, TaskCursor, TaskQuery};
+pub use topic::{
+    Acked, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState, TopicTrie,
+};
+pub use transitions::{stream_may_move, task_may_move};

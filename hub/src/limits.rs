@@ -1,0 +1,111 @@
+//! How much of everything there may be. Every number can be configured; none can be absent.
+
+use crate::error::HubError;
+use crate::packed::HasParts;
+use interzone_protocol::vocab::{Json, Metadata, Part};
+use std::time::Duration;
+
+/// The limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one message or artifact, contents included: a file of 25 MB in base64, and words.
+    pub message_bytes: usize,
+    /// Parts of one message or artifact.
+    pub parts: usize,
+    /// Messages of one task.
+    pub messages: usize,
+    /// Artifacts of one task.
+    pub artifacts: usize,
+    /// Bytes of metadata.
+    pub metadata_bytes: usize,
+    /// Participants of a stream.
+    pub participants: usize,
+    /// Push subscriptions of a task.
+    pub pushes: usize,
+    /// Patterns of a subscription.
+    pub patterns: usize,
+    /// Subscriptions of one principal.
+    pub subscriptions: usize,
+    /// Bytes of a signal.
+    pub signal_bytes: usize,
+    /// Tasks in one page of a list.
+    pub page: usize,
+    /// How often a task is begun again when its node dies, the first time included.
+    pub attempts: u32,
+    /// How long a stream may be silent before it is closed.
+    pub stream_idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes: 36 * 1024 * 1024,
+            parts: 256,
+            messages: 1_000,
+            artifacts: 256,
+            metadata_bytes: 64 * 1024,
+            participants: 100,
+            pushes: 32,
+            patterns: 100,
+            subscriptions: 1_000,
+            signal_bytes: 10 * 1024 * 1024,
+            page: 100,
+            attempts: 3,
+            stream_idle: Duration::from_secs(3_600),
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn parts<T: HasParts>(&self, what: &'static str, value: &T) -> Result<(), HubError> {
+        let parts = value.parts();
+        if parts.len() > self.parts {
+            return Err(HubError::TooMany {
+                what: "parts",
+                limit: self.parts,
+            });
+        }
+        let bytes: usize = parts.iter().map(size_of_part).sum();
+        at_most(what, bytes, self.message_bytes)
+    }
+
+    pub(crate) fn metadata(&self, metadata: Option<&Metadata>) -> Result<(), HubError> {
+        at_most(
+            "metadata",
+            metadata.map_or(0, |m| m.as_str().len()),
+            self.metadata_bytes,
+        )
+    }
+
+    pub(crate) fn signal(&self, body: &Json) -> Result<(), HubError> {
+        at_most("a signal", body.as_str().len(), self.signal_bytes)
+    }
+
+    pub(crate) fn count(what: &'static str, count: usize, limit: usize) -> Result<(), HubError> {
+        if count > limit {
+            Err(HubError::TooMany { what, limit })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn at_most(what: &'static str, bytes: usize, limit: usize) -> Result<(), HubError> {
+    if bytes > limit {
+        Err(HubError::TooLarge { what, limit })
+    } else {
+        Ok(())
+    }
+}
+
+fn size_of_part(part: &Part) -> usize {
+    let extra: usize = part
+        .extra()
+        .iter()
+        .map(|(name, value)| name.len() + value.as_str().len())
+        .sum();
+    part.content().map_or(0, |content| content.as_str().len())
+        + part.filename().map_or(0, str::len)
+        + part.media_type().map_or(0, str::len)
+        + extra
+}

@@ -1,0 +1,296 @@
+//! What a store reads and writes, one trait for each concern. The rules that hold for all of them
+//! stand above, in `ports`.
+
+use super::{Commit, StoreError, Wake};
+use crate::event::{Event, Subject};
+use crate::outbox::{OutboxEntry, Settlement};
+use crate::packed::{BlobId, Packed};
+use crate::quota::{Charge, Rate};
+use crate::retention::{Purged, Retention};
+use crate::stream::Stream;
+use crate::task::{Push, Task, TaskQuery};
+use crate::topic::{Acked, SignalDelivery, Subscription, SubscriptionState};
+use async_trait::async_trait;
+use interzone_protocol::vocab::{
+    AgentId, Artifact, DeliveryId, Message, PrincipalId, SignalId, StreamId, SubscriptionId,
+    TaskId, Timestamp,
+};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast;
+
+type Result<T> = std::result::Result<T, StoreError>;
+
+/// Tasks, their logs and all that hangs on them; and the one way to write.
+#[async_trait]
+pub trait TaskStore: Send + Sync {
+    /// Writes everything in the commit, or nothing.
+    ///
+    /// **Atomic:** yes, preconditions included. **Ordered:** commits of one caller that waits for
+    /// each are applied in that order. **Idempotent:** no; a repeated commit fails on its revisions.
+    ///
+    /// # Errors
+    /// As the operations say; nothing is written then.
+    async fn commit(&self, commit: Commit) -> Result<()>;
+
+    /// A task, without what hangs on it. One row, by its key: it costs the same however many there
+    /// are.
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>>;
+
+    /// A task's messages with these places, in order; fewer where there are no more.
+    async fn messages(&self, id: &TaskId, range: Range<u32>) -> Result<Vec<Packed<Message>>>;
+
+    /// A task's artifacts, in the order in which they were first put.
+    async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>>;
+
+    /// Tasks, ordered by last change, newest first, then by id, highest first.
+    async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>>;
+
+    /// How many tasks the query selects, its `after` and `limit` aside. It may cost as much as there
+    /// are.
+    async fn count_tasks(&self, query: &TaskQuery) -> Result<u64>;
+
+    /// A subject's events with a number above `after`, in order, at most `limit`, with no gap between
+    /// them. The first may be later than `after + 1` only where retention has removed what was between.
+    async fn events(&self, subject: &Subject, after: u64, limit: usize) -> Result<Vec<Event>>;
+
+    /// A task's push subscriptions, oldest first.
+    async fn pushes(&self, id: &TaskId) -> Result<Vec<Push>>;
+
+    /// The blobs with these names; a name that is not known is left out.
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, Arc<str>>>;
+
+    /// What a claim was taken for, if it is taken and has not expired at `now`.
+    async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>>;
+}
+
+/// Streams. Their events are read by [`TaskStore::events`].
+#[async_trait]
+pub trait StreamStore: Send + Sync {
+    /// A stream.
+    async fn stream(&self, id: &StreamId) -> Result<Option<Stream>>;
+
+    /// Streams that nobody closed and on which nothing happened since `before`, oldest first.
+    async fn idle_streams(&self, before: Timestamp, limit: usize) -> Result<Vec<Stream>>;
+}
+
+/// What a worker asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkClaim {
+    /// Who asks; no two nodes have the same name.
+    pub node: String,
+    /// For each agent, how many tasks are wanted.
+    pub wanted: Vec<(AgentId, usize)>,
+    /// The present moment.
+    pub now: Timestamp,
+    /// How long the leases last.
+    pub until: Timestamp,
+}
+
+/// A task that was claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkItem {
+    /// The task.
+    pub task_id: TaskId,
+    /// Who is to do it.
+    pub agent: AgentId,
+    /// How often it has been claimed since it was queued, this time included.
+    pub attempt: u32,
+    /// The number of this claim, which proves it ([`Fence`](super::Fence)). It rises with every
+    /// claim and is never given twice, not even after the task left the queue and came back.
+    pub claim: u64,
+    /// Until when it is held.
+    pub until: Timestamp,
+}
+
+/// The queue of tasks, and who is at which.
+#[async_trait]
+pub trait WorkStore: Send + Sync {
+    /// Claims tasks that are due and that nobody holds: higher priority first, then those queued
+    /// earlier. A lease that is over counts as not held.
+    ///
+    /// **Atomic:** each task goes to one claimer only, however many ask at once, and to nobody else
+    /// while its lease lasts.
+    async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>>;
+
+    /// Extends a lease. Answers whether it was still held; if not, the work must stop at once.
+    async fn renew_work(
+        &self,
+        task_id: &TaskId,
+        node: &str,
+        claim: u64,
+        until: Timestamp,
+    ) -> Result<bool>;
+
+    /// Gives a task back, to be claimed by anybody from `due_at` on. Answers whether it was held.
+    async fn release_work(
+        &self,
+        task_id: &TaskId,
+        node: &str,
+        claim: u64,
+        due_at: Timestamp,
+    ) -> Result<bool>;
+
+    /// How many tasks wait and how many are held, at this moment.
+    async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64)>;
+}
+
+/// Which dead letters to list, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterQuery {
+    /// Of which channel; none means any.
+    pub channel: Option<String>,
+    /// Of which owner; none means any.
+    pub owner: Option<PrincipalId>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// What must leave.
+#[async_trait]
+pub trait OutboxStore: Send + Sync {
+    /// Claims entries of these channels that are due, oldest due first, and holds them until `until`;
+    /// an entry that is not settled by then is due again. Of a group, only the first unsettled entry
+    /// is ever claimed.
+    ///
+    /// **Atomic:** each entry goes to one claimer only while it is held.
+    async fn claim_outbox(
+        &self,
+        channels: &[String],
+        now: Timestamp,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<OutboxEntry>>;
+
+    /// Says what became of attempt number `attempt`. Answers whether that was still the latest; if
+    /// not, nothing is written, for somebody else has claimed it since.
+    async fn settle_outbox(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<bool>;
+
+    /// When the next entry of these channels is due, if any waits.
+    async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>>;
+
+    /// Entries that were given up.
+    async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<OutboxEntry>>;
+
+    /// Makes a dead entry due again, as if it had never been tried. Answers whether it was dead.
+    async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool>;
+
+    /// How many entries wait, and how many are dead.
+    async fn outbox_depth(&self) -> Result<(u64, u64)>;
+}
+
+/// Which subscriptions to list, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionQuery {
+    /// Of which owner; none means any.
+    pub owner: Option<PrincipalId>,
+    /// In which state; none means any.
+    pub state: Option<SubscriptionState>,
+    /// Leave out this many.
+    pub offset: usize,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// Subscriptions to topics, and signals on their way.
+#[async_trait]
+pub trait TopicStore: Send + Sync {
+    /// A subscription.
+    async fn subscription(&self, id: &SubscriptionId) -> Result<Option<Subscription>>;
+
+    /// Subscriptions, oldest first, and how many the query selects in all.
+    async fn subscriptions(&self, query: &SubscriptionQuery) -> Result<(Vec<Subscription>, u64)>;
+
+    /// The epoch, which rises with every change of a subscription, and all active subscriptions; or
+    /// nothing if the epoch is still `known`.
+    async fn active_subscriptions(
+        &self,
+        known: Option<u64>,
+    ) -> Result<Option<(u64, Vec<Subscription>)>>;
+
+    /// Claims deliveries of a subscription that are due and not acknowledged, in their order, and
+    /// makes each due again after the wait that belongs to its attempt: `waits` has one for each
+    /// attempt, and the last one goes for all further ones.
+    async fn claim_signals(
+        &self,
+        id: &SubscriptionId,
+        now: Timestamp,
+        waits: &[Duration],
+        limit: usize,
+    ) -> Result<Vec<SignalDelivery>>;
+
+    /// Deliveries of a subscription with a number above `after` that are neither acknowledged nor
+    /// given up, in their order, claimed or not.
+    async fn unacked_signals(
+        &self,
+        id: &SubscriptionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<SignalDelivery>>;
+
+    /// Acknowledges all deliveries of signals with these ids, and answers for each id in its place.
+    /// **Idempotent:** yes.
+    async fn ack_signals(
+        &self,
+        id: &SubscriptionId,
+        signals: &[SignalId],
+        now: Timestamp,
+    ) -> Result<Vec<Acked>>;
+
+    /// Gives a delivery up: it is never due again, and an operator sees it.
+    async fn bury_signal(&self, id: &SubscriptionId, seq: u64, now: Timestamp) -> Result<()>;
+
+    /// Subscriptions that have something due at `now`, at most `limit`.
+    async fn subscriptions_due(&self, now: Timestamp, limit: usize) -> Result<Vec<SubscriptionId>>;
+
+    /// Deliveries that were given up, newest first.
+    async fn buried_signals(&self, limit: usize) -> Result<Vec<SignalDelivery>>;
+}
+
+/// Quotas.
+#[async_trait]
+pub trait QuotaStore: Send + Sync {
+    /// Charges a key by the rule of [`Rate::charge`].
+    ///
+    /// **Atomic:** charges of one key, from however many nodes, count one after another.
+    async fn charge(&self, key: &str, rate: Rate, cost: u32, now: Timestamp) -> Result<Charge>;
+}
+
+/// What keeps a store in order.
+#[async_trait]
+pub trait Upkeep: Send + Sync {
+    /// Removes what need not be kept any longer, at most about `limit` things, so that nobody waits
+    /// long behind it. Call it again while it removes something.
+    async fn purge(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Purged>;
+
+    /// Gives freed space back and refreshes what queries are planned by, a little at a time.
+    async fn tidy_up(&self) -> Result<()>;
+
+    /// Whether the store can be read and written at this moment.
+    ///
+    /// # Errors
+    /// It cannot, and this is why.
+    async fn check(&self) -> Result<()>;
+
+    /// Hints that something has happened, here or on another node.
+    fn wakes(&self) -> broadcast::Receiver<Wake>;
+}
+
+/// All of it.
+pub trait Store:
+    TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + Upkeep
+{
+}
+
+impl<S> Store for S where
+    S: TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + Upkeep
+{
+}

@@ -1,0 +1,109 @@
+//! Tasks: one piece of work for one agent, from being asked to being finished.
+
+use crate::packed::Packed;
+use interzone_protocol::vocab::{
+    AgentId, ContextId, Json, Message, Metadata, PrincipalId, Priority, SubscriptionId, TaskId,
+    TaskState, Timestamp,
+};
+
+/// What is known of a task without its messages, artifacts and events: cheap to read, always.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its id, made by us.
+    pub id: TaskId,
+    /// The conversation it belongs to.
+    pub context_id: ContextId,
+    /// Who asked, and so who may see it.
+    pub owner: PrincipalId,
+    /// Who does it.
+    pub agent: AgentId,
+    /// Where it stands.
+    pub state: TaskState,
+    /// How soon it is taken up.
+    pub priority: Priority,
+    /// What the caller attached, kept letter for letter.
+    pub metadata: Option<Metadata>,
+    /// What is said about the state: a question, a reason.
+    pub status: Option<Packed<Message>>,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When its state last changed or something was added to it.
+    pub updated_at: Timestamp,
+    /// When it was finished.
+    pub finished_at: Option<Timestamp>,
+    /// Counts every change of the task or of what hangs on it; a writer names the one it has seen.
+    pub revision: u64,
+    /// The number of its last event.
+    pub seq: u64,
+    /// How many messages it has.
+    pub messages: u32,
+    /// How many artifacts it has.
+    pub artifacts: u32,
+    /// How many push subscriptions it has.
+    pub pushes: u32,
+}
+
+/// Somebody outside who is told of a task's events by the outbox.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Push {
+    /// Its id.
+    pub id: SubscriptionId,
+    /// The task.
+    pub task_id: TaskId,
+    /// Who asked for it.
+    pub owner: PrincipalId,
+    /// The outbox channel that carries it.
+    pub channel: String,
+    /// The names of the events it wants ([`EventBody::name`](crate::EventBody::name)); none means all.
+    pub events: Vec<String>,
+    /// Where to and how: the channel's business, not the hub's.
+    pub target: Json,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+}
+
+/// Which tasks to list. Everything that is given must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskQuery {
+    /// Whose. Only operators ask without one.
+    pub owner: Option<PrincipalId>,
+    /// Of which conversation.
+    pub context_id: Option<ContextId>,
+    /// In one of these states; none means any.
+    pub states: Vec<TaskState>,
+    /// Of which agent.
+    pub agent: Option<AgentId>,
+    /// Updated at this moment or later.
+    pub updated_since: Option<Timestamp>,
+    /// After this place in the list.
+    pub after: Option<TaskCursor>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// A place in the list of tasks, which is ordered by last change, newest first, then by id, highest
+/// first. A task that does not change while somebody turns pages is seen exactly once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskCursor {
+    /// When the last task that was seen had changed.
+    pub updated_at: Timestamp,
+    /// Its id.
+    pub id: TaskId,
+}
+
+impl TaskCursor {
+    /// The cursor as an opaque string for callers.
+    pub fn to_token(&self) -> String {
+        format!("{}.{}", self.updated_at.as_millis(), self.id)
+    }
+
+    /// The cursor that a caller hands back; nothing if it is not one of ours.
+    pub fn from_token(token: &str) -> Option<Self> {
+        let (millis, id) = token.split_once('.')?;
+        let updated_at = Timestamp::from_millis(millis.parse().ok()?);
+        Some(Self {
+            updated_at,
+            id: TaskId::new(id).ok()?,
+        })
+    }
+}

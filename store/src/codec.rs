@@ -1,0 +1,95 @@
+//! How domain values stand in columns, the same in both engines.
+
+use interzone_hub::Subject;
+use interzone_hub::ports::StoreError;
+use interzone_protocol::vocab::{Json, Metadata, Priority, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A value as JSON text.
+pub(crate) fn to_text<T: Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+/// A value from JSON text that we wrote ourselves.
+pub(crate) fn from_text<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| corrupt(what, &error))
+}
+
+/// A value that may be absent.
+pub(crate) fn from_optional_text<T: DeserializeOwned>(
+    what: &str,
+    text: Option<&str>,
+) -> Result<Option<T>, StoreError> {
+    text.map(|text| from_text(what, text)).transpose()
+}
+
+/// A checked word (an id, a topic) from a column.
+pub(crate) fn word<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, StoreError>
+where
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error| corrupt(what, &error))
+}
+
+/// A name that must be one of a fixed set.
+pub(crate) fn name<T>(
+    what: &str,
+    text: &str,
+    from_name: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, StoreError> {
+    from_name(text).ok_or_else(|| corrupt(what, &"an unknown name"))
+}
+
+/// A counter, which columns keep as a signed number.
+pub(crate) fn count<T: TryFrom<i64>>(what: &str, number: i64) -> Result<T, StoreError> {
+    T::try_from(number).map_err(|_| corrupt(what, &"out of range"))
+}
+
+/// A counter for a column. None of ours comes near the end of its range.
+pub(crate) fn column(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A moment from a column of milliseconds.
+pub(crate) fn moment(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn corrupt(what: &str, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Corrupt(format!("{what}: {error}"))
+}
+
+/// A priority as a number that sorts as it does.
+pub(crate) fn rank(priority: Priority) -> i16 {
+    match priority {
+        Priority::Low => 0,
+        Priority::Normal => 1,
+        Priority::High => 2,
+        Priority::Urgent => 3,
+    }
+}
+
+/// The priority of this rank.
+pub(crate) fn from_rank(rank: i16) -> Result<Priority, StoreError> {
+    let place = usize::try_from(rank).ok();
+    place
+        .and_then(|place| Priority::ALL.get(place).copied())
+        .ok_or_else(|| corrupt("a priority", &"an unknown number"))
+}
+
+/// JSON that was kept letter for letter.
+pub(crate) fn json(what: &str, text: &str) -> Result<Json, StoreError> {
+    Json::parse(text).map_err(|error| corrupt(what, &error))
+}
+
+/// An object that was kept letter for letter.
+pub(crate) fn metadata(text: Option<&str>) -> Result<Option<Metadata>, StoreError> {
+    text.map(|text| Metadata::new(json("metadata", text)?).map_err(|e| corrupt("metadata", &e)))
+        .transpose()
+}
+
+/// A subject by its key.
+pub(crate) fn subject(key: &str) -> Result<Subject, StoreError> {
+    Subject::from_key(key).ok_or_else(|| corrupt("a subject", &"not a key"))
+}

@@ -1,0 +1,235 @@
+//! The outbox: claimed when due, one of a group at a time, settled by the latest attempt.
+//!
+//! Of the waiting entries of a group exactly one is marked `first`, and only what is first is ever
+//! claimed. Whoever changes which one it is holds the group's lock: whoever adds, settles or replays
+//! an entry of it.
+
+use super::PostgresStore;
+use super::commit::LOCK_GROUPS;
+use super::pipeline::{ask, begin_with};
+use super::session::Done;
+use super::text;
+use super::work::limit;
+use crate::codec::{count, json, moment, subject, word};
+use async_trait::async_trait;
+use deadpool_postgres::Object;
+use interzone_hub::ports::{DeadLetterQuery, OutboxStore, StoreError, Wake};
+use interzone_hub::{OutboxEntry, Settlement};
+use interzone_protocol::vocab::{DeliveryId, Timestamp};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+macro_rules! entry_columns {
+    () => {
+        "outbox.id, channel, key, group_name, owner, subject, payload, created_at, outbox.due_at, \
+         attempt, error"
+    };
+}
+
+/// Each channel's own index gives its first ones; the first of all are kept.
+const CLAIM: &str = concat!(
+    "WITH picked AS (
+         SELECT due.id, due.due_at, due.place
+         FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
+             SELECT id, due_at, place FROM outbox
+             WHERE channel_hash = wanted.channel AND state = 'waiting' AND first AND due_at <= $2
+             ORDER BY due_at, place LIMIT $4
+             FOR UPDATE SKIP LOCKED) AS due
+         ORDER BY due.due_at, due.place LIMIT $4)
+     UPDATE outbox SET attempt = attempt + 1, due_at = $3
+     FROM picked WHERE outbox.id = picked.id
+     RETURNING ",
+    entry_columns!(),
+    ", picked.due_at, picked.place"
+);
+
+/// Gives the first waiting entry of a group its turn.
+const PROMOTE: &str = "
+    UPDATE outbox SET first = true
+    WHERE NOT first AND id = (
+        SELECT id FROM outbox WHERE group_hash = $1 AND state = 'waiting' ORDER BY place LIMIT 1)";
+
+/// Takes the turn from whoever has it in a group.
+const DEMOTE: &str =
+    "UPDATE outbox SET first = false WHERE group_hash = $1 AND state = 'waiting' AND first";
+
+#[async_trait]
+impl OutboxStore for PostgresStore {
+    async fn claim_outbox(
+        &self,
+        channels: &[String],
+        now: Timestamp,
+        until: Timestamp,
+        most: usize,
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
+        let (channels, most) = (hashes(channels), limit(most));
+        let (now, until) = (now.as_millis(), until.as_millis());
+        if channels.is_empty() || most == 0 {
+            return Ok(Vec::new());
+        }
+        let channels = &channels;
+        self.session
+            .transact("claim outbox", |client| {
+                Box::pin(async move {
+                    let params: [&(dyn ToSql + Sync); 4] = [channels, &now, &until, &most];
+                    let mut rows = begin_with(&client, CLAIM, &params).await?;
+                    rows.sort_by_key(|row| (row.get::<_, i64>(11), row.get::<_, i64>(12)));
+                    let entries: Result<Vec<_>, _> = rows.iter().map(read_entry).collect();
+                    let entries = entries?;
+                    Ok(if entries.is_empty() {
+                        Done::Nothing(entries)
+                    } else {
+                        Done::Written(entries)
+                    })
+                })
+            })
+            .await
+    }
+
+    async fn settle_outbox(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let (state, due_at, error) = match settlement {
+            Settlement::Delivered => ("delivered", None, None),
+            Settlement::Retry { due_at, error } => {
+                ("waiting", Some(due_at.as_millis()), Some(error))
+            }
+            Settlement::Dead { error } => ("dead", None, Some(error)),
+        };
+        let settled_at = (state != "waiting").then_some(now.as_millis());
+        let error = error.map(|error| text::escaped(error));
+        let (error, attempt) = (&error, i64::from(attempt));
+        let settled = self
+            .session
+            .transact("settle outbox", |client| {
+                Box::pin(async move {
+                    let group = self.lock_group_of(&client, id).await?;
+                    let sql = "UPDATE outbox SET state = $3, settled_at = $4,
+                                   due_at = coalesce($5, due_at), error = coalesce($6, error)
+                               WHERE id = $1 AND attempt = $2 AND attempt > 0 AND state = 'waiting'
+                               RETURNING id";
+                    let params: [&(dyn ToSql + Sync); 6] =
+                        [&id.as_str(), &attempt, &state, &settled_at, &due_at, error];
+                    if ask(&client, sql, &params).await?.is_empty() {
+                        return Ok(Done::Nothing(None));
+                    }
+                    if let (Some(group), true) = (&group, settled_at.is_some()) {
+                        ask(&client, PROMOTE, &[group]).await?;
+                    }
+                    // Somebody may carry it again, or the one behind it.
+                    Ok(Done::Written(Some(state == "waiting" || group.is_some())))
+                })
+            })
+            .await?;
+        if settled == Some(true) {
+            self.wakes.tell([Wake::Outbox]);
+        }
+        Ok(settled.is_some())
+    }
+
+    async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT due.due_at FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
+                       SELECT due_at FROM outbox
+                       WHERE channel_hash = wanted.channel AND state = 'waiting' AND first
+                       ORDER BY due_at LIMIT 1) AS due
+                   ORDER BY due.due_at LIMIT 1";
+        let rows = self.session.rows(sql, &[&hashes(channels)]).await?;
+        Ok(rows.first().map(|row| moment(row.get(0))))
+    }
+
+    async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<OutboxEntry>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            entry_columns!(),
+            " FROM outbox WHERE state = 'dead' AND ($1::bytea IS NULL OR channel_hash = $1)
+                  AND ($2::text IS NULL OR owner = $2)
+              ORDER BY settled_at DESC, place DESC LIMIT $3"
+        );
+        let channel = query.channel.as_deref().map(text::hash);
+        let owner = query.owner.as_ref().map(|owner| owner.as_str());
+        let most = limit(query.limit);
+        let rows = self.session.rows(sql, &[&channel, &owner, &most]).await?;
+        rows.iter().map(read_entry).collect()
+    }
+
+    async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
+        let now = now.as_millis();
+        let replayed = self
+            .session
+            .transact("replay outbox", |client| {
+                Box::pin(async move {
+                    let group = self.lock_group_of(&client, id).await?;
+                    let sql = "UPDATE outbox SET state = 'waiting', attempt = 0, due_at = $2,
+                                   error = NULL, settled_at = NULL, first = (group_hash IS NULL)
+                               WHERE id = $1 AND state = 'dead' RETURNING id";
+                    if ask(&client, sql, &[&id.as_str(), &now]).await?.is_empty() {
+                        return Ok(Done::Nothing(false));
+                    }
+                    if let Some(group) = &group {
+                        ask(&client, DEMOTE, &[group]).await?;
+                        ask(&client, PROMOTE, &[group]).await?;
+                    }
+                    Ok(Done::Written(true))
+                })
+            })
+            .await?;
+        if replayed {
+            self.wakes.tell([Wake::Outbox]);
+        }
+        Ok(replayed)
+    }
+
+    async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
+        let sql = "SELECT (SELECT count(*) FROM outbox WHERE state = 'waiting'),
+                          (SELECT count(*) FROM outbox WHERE state = 'dead')";
+        self.two_counts(sql, &[]).await
+    }
+}
+
+impl PostgresStore {
+    /// Begins a transaction that holds the group of an entry, if it has one.
+    async fn lock_group_of(
+        &self,
+        client: &Object,
+        id: &DeliveryId,
+    ) -> Result<Option<Vec<u8>>, tokio_postgres::Error> {
+        let sql = "SELECT group_name, group_hash FROM outbox WHERE id = $1";
+        let rows = begin_with(client, sql, &[&id.as_str()]).await?;
+        let group = rows.first().and_then(|row| {
+            let name: Option<&str> = row.get(0);
+            name.map(|name| (self.group_lock(&text::unescaped(name)), row.get(1)))
+        });
+        let Some((key, hash)) = group else {
+            return Ok(None);
+        };
+        ask(client, LOCK_GROUPS, &[&vec![key]]).await?;
+        Ok(Some(hash))
+    }
+}
+
+fn hashes(channels: &[String]) -> Vec<Vec<u8>> {
+    let mut hashes: Vec<_> = channels.iter().map(|channel| text::hash(channel)).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes
+}
+
+fn read_entry(row: &Row) -> Result<OutboxEntry, StoreError> {
+    Ok(OutboxEntry {
+        id: word("an outbox entry", row.get(0))?,
+        channel: text::unescaped(row.get(1)),
+        key: text::unescaped(row.get(2)),
+        group: row.get::<_, Option<&str>>(3).map(text::unescaped),
+        owner: word("an outbox entry", row.get(4))?,
+        subject: row.get::<_, Option<&str>>(5).map(subject).transpose()?,
+        payload: json("an outbox entry", row.get(6))?,
+        created_at: moment(row.get(7)),
+        due_at: moment(row.get(8)),
+        attempt: count("an outbox entry", row.get(9))?,
+        error: row.get::<_, Option<&str>>(10).map(text::unescaped),
+    })
+}

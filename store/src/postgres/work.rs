@@ -1,0 +1,124 @@
+//! The queue of tasks: claimed in their turn, held under a lease.
+
+use super::PostgresStore;
+use super::pipeline::begin_with;
+use super::session::Done;
+use super::text;
+use crate::codec::{column, count, word};
+use async_trait::async_trait;
+use interzone_hub::ports::{StoreError, Wake, WorkClaim, WorkItem, WorkStore};
+use interzone_protocol::vocab::{TaskId, Timestamp};
+
+/// What is locked is being claimed by somebody else, or written under its lease: it is skipped.
+const CLAIM: &str = "
+    WITH picked AS (
+        SELECT waiting.task_id
+        FROM unnest($1::text[], $2::bigint[]) AS wanted (agent, number), LATERAL (
+            SELECT task_id FROM work
+            WHERE work.agent = wanted.agent AND free_at <= $3
+            ORDER BY priority DESC, place LIMIT wanted.number
+            FOR UPDATE SKIP LOCKED) AS waiting)
+    UPDATE work SET node = $4, claim = nextval('work_claims'), attempt = attempt + 1, free_at = $5
+    FROM picked WHERE work.task_id = picked.task_id
+    RETURNING work.task_id, agent, attempt, claim, priority, place";
+
+#[async_trait]
+impl WorkStore for PostgresStore {
+    async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>, StoreError> {
+        let agents: Vec<&str> = claim
+            .wanted
+            .iter()
+            .map(|(agent, _)| agent.as_str())
+            .collect();
+        let numbers: Vec<i64> = claim
+            .wanted
+            .iter()
+            .map(|(_, number)| limit(*number))
+            .collect();
+        if numbers.iter().all(|number| *number == 0) {
+            return Ok(Vec::new());
+        }
+        let (now, until) = (claim.now.as_millis(), claim.until.as_millis());
+        let node = text::escaped(&claim.node);
+        let (agents, numbers, node) = (&agents, &numbers, &node);
+        self.session
+            .transact("claim work", |client| {
+                Box::pin(async move {
+                    let mut rows =
+                        begin_with(&client, CLAIM, &[agents, numbers, &now, node, &until]).await?;
+                    rows.sort_by_key(|row| {
+                        (
+                            std::cmp::Reverse(row.get::<_, i16>(4)),
+                            row.get::<_, i64>(5),
+                        )
+                    });
+                    let items = rows.iter().map(|row| {
+                        Ok(WorkItem {
+                            task_id: word("a task", row.get(0))?,
+                            agent: word("an agent", row.get(1))?,
+                            attempt: count("an attempt", row.get(2))?,
+                            claim: count("a claim", row.get(3))?,
+                            until: claim.until,
+                        })
+                    });
+                    let items: Vec<WorkItem> = items.collect::<Result<_, StoreError>>()?;
+                    Ok(if items.is_empty() {
+                        Done::Nothing(items)
+                    } else {
+                        Done::Written(items)
+                    })
+                })
+            })
+            .await
+    }
+
+    async fn renew_work(
+        &self,
+        task_id: &TaskId,
+        node: &str,
+        claim: u64,
+        until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE work SET free_at = $4 WHERE task_id = $1 AND node = $2 AND claim = $3
+                   RETURNING task_id";
+        let node = text::escaped(node);
+        let (claim, until) = (column(claim), until.as_millis());
+        self.write_if_found(
+            "renew work",
+            sql,
+            &[&task_id.as_str(), &node, &claim, &until],
+        )
+        .await
+    }
+
+    async fn release_work(
+        &self,
+        task_id: &TaskId,
+        node: &str,
+        claim: u64,
+        due_at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE work SET free_at = $4, node = NULL, claim = NULL
+                   WHERE task_id = $1 AND node = $2 AND claim = $3 RETURNING task_id";
+        let node = text::escaped(node);
+        let (claim, due_at) = (column(claim), due_at.as_millis());
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&task_id.as_str(), &node, &claim, &due_at];
+        let held = self.write_if_found("release work", sql, &params).await?;
+        if held {
+            self.wakes.tell([Wake::Work]);
+        }
+        Ok(held)
+    }
+
+    async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64), StoreError> {
+        let sql = "SELECT count(*) FILTER (WHERE node IS NULL OR free_at <= $1),
+                          count(*) FILTER (WHERE node IS NOT NULL AND free_at > $1) FROM work";
+        self.two_counts(sql, &[&now.as_millis()]).await
+    }
+}
+
+/// A limit for a statement.
+pub(super) fn limit(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,174 @@
+//! SQLite: one file on one machine.
+//!
+//! One thread writes ([`writer`]) and groups everything that waits into one transaction and one
+//! sync. A few threads read, each on its own connection, and never wait for the writer. The file
+//! belongs to one process at a time, which a lock beside it ensures.
+//!
+//! What waits: a call waits for those before it and for the disk. When the disk does not finish a
+//! write for long, further calls are refused at once; those whose write has begun must wait for its
+//! end, because only that tells whether it happened.
+
+mod apply;
+mod commit;
+mod fault;
+mod job;
+mod open;
+mod outbox;
+mod purge;
+mod queue;
+mod quota;
+mod readers;
+mod rows;
+mod schema;
+mod streams;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod topics;
+mod upkeep;
+mod work;
+mod writer;
+
+use fault::Outcome;
+use interzone_hub::ports::{StoreError, Wake};
+use job::Session;
+use readers::Readers;
+use rusqlite::Connection;
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::broadcast;
+use writer::Writer;
+
+/// How many wakes a slow listener may lag behind before it loses some.
+const WAKES: usize = 4096;
+
+/// How a database is used.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// When to look through the whole file for damage before using it.
+    pub check: Check,
+    /// How many threads read.
+    pub readers: usize,
+    /// How much memory the writer may use for pages, in bytes.
+    pub writer_cache: usize,
+    /// How much memory each reader may use for pages, in bytes.
+    pub reader_cache: usize,
+    /// How long to wait for another program that has the file locked, for example to copy it.
+    pub patience: Duration,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            check: Check::AfterCrash,
+            readers: 4,
+            writer_cache: 32 << 20,
+            reader_cache: 8 << 20,
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// When to look through the whole file for damage. It takes about a second for each gigabyte, more
+/// on a slow disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// At every start.
+    Always,
+    /// When the last use did not end by [`SqliteStore::close`] or by dropping the store. A crash
+    /// harms nothing by itself; what caused it may have.
+    AfterCrash,
+    /// Never.
+    Never,
+}
+
+/// A store in one file.
+///
+/// Dropping it finishes what was begun and waits for that; [`SqliteStore::close`] does the same
+/// without holding a thread of the runtime.
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Readers,
+    wakes: broadcast::Sender<Wake>,
+}
+
+impl SqliteStore {
+    /// Opens the database in this file, or makes it.
+    ///
+    /// # Errors
+    /// [`Unusable`](StoreError::Unusable) says what is wrong and what to do: the file is not a
+    /// database, belongs to another program, was made by a newer version, is damaged, may not be
+    /// written, or is in use by another process. [`Full`](StoreError::Full): there is no room.
+    pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_owned();
+        tokio::task::spawn_blocking(move || Self::open_here(&path, &options))
+            .await
+            .unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
+    }
+
+    fn open_here(path: &Path, options: &SqliteOptions) -> Result<Self, StoreError> {
+        let opened = open::open(path, options)?;
+        let connections = (0..options.readers.max(1))
+            .map(|_| open::reader(&opened.path, options))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (readers, stop_readers) = Readers::start(connections)?;
+        let (wakes, _) = broadcast::channel(WAKES);
+        let writer = Writer::start(
+            opened.connection,
+            opened.counters,
+            opened.lock,
+            wakes.clone(),
+            stop_readers,
+        )?;
+        Ok(Self {
+            writer,
+            readers,
+            wakes,
+        })
+    }
+
+    /// Finishes what was begun, leaves the file in order and lets go of it.
+    pub async fn close(mut self) {
+        self.writer.close();
+        // Only the thread itself can be waited for, and that must not hold up the runtime.
+        let ended = tokio::task::spawn_blocking(move || self.writer.join()).await;
+        if ended.is_err() {
+            tracing::warn!("the store was not closed in order");
+        }
+    }
+
+    /// How many groups of writes have been made durable, each with one sync.
+    pub fn groups(&self) -> u64 {
+        self.writer.groups()
+    }
+
+    async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.readers.read(work).await
+    }
+
+    async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: FnMut(&mut Session<'_>) -> Outcome<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.writer.write(0, work).await
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.writer.join();
+        // The writer has stopped them, unless it panicked.
+        self.readers.close();
+    }
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").finish_non_exhaustive()
+    }
+}

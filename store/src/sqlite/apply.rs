@@ -1,0 +1,144 @@
+//! The operations of a commit, one after another, inside the writer's transaction.
+
+use super::commit::Step;
+use super::fault::Outcome;
+use super::job::Session;
+use super::{outbox, streams, tasks, topics, work};
+use interzone_hub::ports::{ClaimKey, EventRow, Op, StoreError, Wake};
+use interzone_hub::{Blob, Push};
+use interzone_protocol::vocab::Timestamp;
+use rusqlite::params;
+
+use crate::codec::column;
+
+/// Applies one operation.
+pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Outcome<()> {
+    let text = step.text.as_deref();
+    let subject = step.subject.as_deref();
+    match &step.op {
+        Op::Claim(claim) => claim_key(session, claim, at),
+        Op::CreateTask(task) => tasks::create(session, task, text),
+        Op::UpdateTask(task) => tasks::update(session, task, text),
+        Op::AddMessage { task_id, index, .. } => {
+            let sql = "INSERT INTO messages (task_id, idx, body) VALUES (?1, ?2, ?3)";
+            once(session.run(sql, params![task_id.as_str(), index, text])?)
+        }
+        Op::PutArtifact {
+            task_id,
+            artifact_id,
+            ..
+        } => {
+            let sql = "INSERT INTO artifacts (task_id, artifact_id, body) VALUES (?1, ?2, ?3) \
+                ON CONFLICT (task_id, artifact_id) DO UPDATE SET body = excluded.body";
+            once(session.run(sql, params![task_id.as_str(), artifact_id.as_str(), text])?)
+        }
+        Op::PutBlob { blob, .. } => put_blob(session, subject, blob),
+        Op::CreateStream(stream) => streams::create(session, stream, text),
+        Op::UpdateStream(stream) => streams::update(session, stream, text),
+        Op::AppendEvent(event) => append(session, at, event, subject, text),
+        Op::QueueWork {
+            task_id,
+            agent,
+            priority,
+            due_at,
+        } => work::queue(session, task_id, agent, *priority, *due_at, at),
+        Op::EndWork(task_id) => {
+            let sql = "DELETE FROM work WHERE task_id = ?1";
+            session.run(sql, [task_id.as_str()]).map(|_| ())
+        }
+        Op::Enqueue(entry) => outbox::enqueue(session, entry, subject),
+        Op::PutPush(push) => put_push(session, push, text),
+        Op::RemovePush { task_id, id } => {
+            let sql = "DELETE FROM pushes WHERE task_id = ?1 AND id = ?2";
+            session
+                .run(sql, [task_id.as_str(), id.as_str()])
+                .map(|_| ())
+        }
+        Op::CreateSubscription(subscription) => {
+            topics::create(session, subscription, at, text, step.more.as_deref())
+        }
+        Op::UpdateSubscription(subscription) => {
+            topics::update(session, subscription, at, text, step.more.as_deref())
+        }
+        Op::RemoveSubscription(id) => topics::remove(session, id.as_str()),
+        Op::Publish { signal, to } => topics::publish(session, signal, subject, to),
+    }
+}
+
+/// What changes nothing met something else than it expected.
+pub(super) fn once(changes: usize) -> Outcome<()> {
+    if changes == 0 {
+        Err(StoreError::Conflict.into())
+    } else {
+        Ok(())
+    }
+}
+
+fn claim_key(session: &Session<'_>, claim: &ClaimKey, at: Timestamp) -> Outcome<()> {
+    let sql = "INSERT INTO claims (key, value, expires_at) VALUES (?1, ?2, ?3) \
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
+        WHERE claims.expires_at <= ?4";
+    let values = params![
+        claim.key,
+        claim.value,
+        claim.expires_at.as_millis(),
+        at.as_millis()
+    ];
+    if session.run(sql, values)? > 0 {
+        return Ok(());
+    }
+    let sql = "SELECT value FROM claims WHERE key = ?1";
+    let value = session.first(sql, [&claim.key], |row| Ok(row.get(0)?))?;
+    Err(StoreError::Claimed {
+        key: claim.key.clone(),
+        value: value.unwrap_or_default(),
+    }
+    .into())
+}
+
+fn append(
+    session: &mut Session<'_>,
+    at: Timestamp,
+    event: &EventRow,
+    subject: Option<&str>,
+    body: Option<&str>,
+) -> Outcome<()> {
+    let sql = "INSERT INTO events (subject, seq, at, body) VALUES (?1, ?2, ?3, ?4)";
+    session.run(
+        sql,
+        params![subject, column(event.seq), at.as_millis(), body],
+    )?;
+    let wake = Wake::Subject(event.subject.clone(), event.seq);
+    session.wakes.named.push(wake);
+    Ok(())
+}
+
+fn put_blob(session: &Session<'_>, subject: Option<&str>, blob: &Blob) -> Outcome<()> {
+    let id = blob.id.as_bytes();
+    // Looking first is cheaper than handing over bytes that are there already.
+    let there = session.first("SELECT 1 FROM blobs WHERE id = ?1", [id], |_| Ok(()))?;
+    if there.is_none() {
+        let sql = "INSERT INTO blobs (id, bytes) VALUES (?1, ?2)";
+        session.run(sql, params![id, &*blob.bytes])?;
+    }
+    let sql = "INSERT OR IGNORE INTO blob_refs (subject, blob) VALUES (?1, ?2)";
+    session.run(sql, params![subject, id]).map(|_| ())
+}
+
+fn put_push(session: &Session<'_>, push: &Push, events: Option<&str>) -> Outcome<()> {
+    let sql = "INSERT INTO pushes (task_id, id, owner, channel, events, target, created_at) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+        ON CONFLICT (task_id, id) DO UPDATE SET owner = excluded.owner, \
+        channel = excluded.channel, events = excluded.events, target = excluded.target, \
+        created_at = excluded.created_at";
+    let values = params![
+        push.task_id.as_str(),
+        push.id.as_str(),
+        push.owner.as_str(),
+        push.channel,
+        events,
+        push.target.as_str(),
+        push.created_at.as_millis()
+    ];
+    once(session.run(sql, values)?)
+}

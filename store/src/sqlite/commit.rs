@@ -1,0 +1,147 @@
+//! A commit on its way to the writer: everything that costs time without the database is done here,
+//! on the caller's side.
+
+use super::apply;
+use super::fault::Outcome;
+use super::job::Session;
+use crate::codec::{column, to_text};
+use interzone_hub::SignalBody;
+use interzone_hub::ports::{Commit, Fence, Op, StoreError};
+use interzone_protocol::vocab::Timestamp;
+use rusqlite::params;
+
+/// A commit whose values are ready to be bound.
+pub(super) struct Prepared {
+    at: Timestamp,
+    fence: Option<Fence>,
+    epoch: Option<u64>,
+    steps: Vec<Step>,
+}
+
+/// An operation, with those of its columns that had to be made.
+pub(super) struct Step {
+    pub(super) op: Op,
+    /// The key of its subject.
+    pub(super) subject: Option<String>,
+    /// Its body as text; which part of it that is depends on the operation.
+    pub(super) text: Option<String>,
+    /// One more text.
+    pub(super) more: Option<String>,
+}
+
+impl Prepared {
+    pub(super) fn new(commit: Commit) -> Result<Self, StoreError> {
+        Ok(Self {
+            at: commit.at,
+            fence: commit.fence,
+            epoch: commit.epoch,
+            steps: commit
+                .ops
+                .into_iter()
+                .map(Step::new)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// About how many bytes will be written.
+    pub(super) fn weight(&self) -> usize {
+        self.steps.iter().map(Step::weight).sum()
+    }
+
+    /// Checks and writes everything, inside the writer's transaction.
+    pub(super) fn apply(&self, session: &mut Session<'_>) -> Outcome<()> {
+        if let Some(fence) = &self.fence {
+            check_fence(session, fence)?;
+        }
+        if let Some(known) = self.epoch
+            && epoch(session)? > column(known)
+        {
+            return Err(StoreError::StaleSubscriptions.into());
+        }
+        self.steps
+            .iter()
+            .try_for_each(|step| apply::step(session, self.at, step))
+    }
+}
+
+impl Step {
+    fn new(op: Op) -> Result<Self, StoreError> {
+        let (mut subject, mut more) = (None, None);
+        let text = match &op {
+            Op::CreateTask(task) | Op::UpdateTask(task) => {
+                task.status.as_ref().map(to_text).transpose()?
+            }
+            Op::AddMessage { message, .. } => Some(to_text(message)?),
+            Op::PutArtifact { artifact, .. } => Some(to_text(artifact)?),
+            Op::PutBlob { subject: of, .. } => {
+                subject = Some(of.key());
+                None
+            }
+            Op::CreateStream(stream) | Op::UpdateStream(stream) => {
+                Some(to_text(&stream.participants)?)
+            }
+            Op::AppendEvent(event) => {
+                subject = Some(event.subject.key());
+                Some(to_text(&event.body)?)
+            }
+            Op::Enqueue(entry) => {
+                subject = entry.subject.as_ref().map(|of| of.key());
+                None
+            }
+            Op::PutPush(push) => Some(to_text(&push.events)?),
+            Op::CreateSubscription(subscription) | Op::UpdateSubscription(subscription) => {
+                more = subscription.allowed.as_ref().map(to_text).transpose()?;
+                Some(to_text(&subscription.patterns)?)
+            }
+            Op::Publish { signal, .. } => {
+                if let SignalBody::Event(of, _) = &signal.body {
+                    subject = Some(of.key());
+                }
+                None
+            }
+            Op::Claim(_)
+            | Op::QueueWork { .. }
+            | Op::EndWork(_)
+            | Op::RemovePush { .. }
+            | Op::RemoveSubscription(_) => None,
+        };
+        Ok(Self {
+            op,
+            subject,
+            text,
+            more,
+        })
+    }
+
+    fn weight(&self) -> usize {
+        /// What a row costs besides its body.
+        const ROW: usize = 200;
+        let body = match &self.op {
+            Op::PutBlob { blob, .. } => blob.bytes.len(),
+            Op::Enqueue(entry) => entry.payload.as_str().len(),
+            Op::Publish { signal, to } => match &signal.body {
+                SignalBody::Sent(json) => json.as_str().len() + ROW * to.len(),
+                SignalBody::Event(..) => ROW * to.len(),
+            },
+            _ => 0,
+        };
+        ROW + body + self.text.as_ref().map_or(0, String::len)
+    }
+}
+
+/// The lease counts until somebody else has the task: a claim is compared by its number, never by
+/// the clock.
+fn check_fence(session: &Session<'_>, fence: &Fence) -> Outcome<()> {
+    let sql = "SELECT 1 FROM work WHERE task_id = ?1 AND node = ?2 AND claim = ?3";
+    let values = params![fence.task_id.as_str(), fence.node, column(fence.claim)];
+    match session.first(sql, values, |_| Ok(()))? {
+        Some(()) => Ok(()),
+        None => Err(StoreError::Fenced.into()),
+    }
+}
+
+fn epoch(session: &Session<'_>) -> Outcome<i64> {
+    let sql = "SELECT value FROM meta WHERE name = 'epoch'";
+    let epoch = session.first(sql, [], |row| Ok(row.get(0)?))?;
+    Ok(epoch.unwrap_or(0))
+}

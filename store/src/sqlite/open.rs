@@ -1,0 +1,240 @@
+//! Opening a database: that it is ours, that it is whole, that nobody else writes it, and that what
+//! is written stays.
+
+use super::job::Counters;
+use super::schema;
+use super::{Check, SqliteOptions};
+use interzone_hub::ports::StoreError;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// Statements that are kept ready on each connection: all that there are.
+const STATEMENTS: usize = 160;
+
+/// The lock on a database, held for as long as this lives. It goes with the process, however that
+/// ends; the empty file that carries it stays, because removing it would let two hold it.
+pub(super) struct LockFile {
+    _file: File,
+}
+
+/// A database that is ready for its writer.
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    pub(super) lock: LockFile,
+    pub(super) connection: Connection,
+    pub(super) counters: Counters,
+}
+
+/// Opens or makes the database.
+pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened, StoreError> {
+    let path = whole(path)?;
+    let shown = path.display().to_string();
+    let lock = lock(&path)?;
+    let refused = |error: rusqlite::Error| refused(&error, &shown);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(&path, flags).map_err(refused)?;
+    connection.busy_timeout(options.patience).map_err(refused)?;
+    if connection.is_readonly("main").map_err(refused)? {
+        return Err(read_only(&shown));
+    }
+    // Nothing has been written so far, and nothing is unless it is ours.
+    let version = schema::version(&connection, &shown)?;
+    set_up(&connection, options, version == 0, &shown)?;
+    let was_clean = version == 0 || is_clean(&connection).map_err(refused)?;
+    let check = match options.check {
+        Check::Always => version > 0,
+        Check::AfterCrash => !was_clean,
+        Check::Never => false,
+    };
+    if check {
+        quick_check(&connection, &shown)?;
+    }
+    schema::migrate(&mut connection, version).map_err(refused)?;
+    connection
+        .execute("UPDATE meta SET value = 0 WHERE name = 'clean'", [])
+        .map_err(refused)?;
+    sync_folder(&path);
+    let counters = counters(&connection).map_err(refused)?;
+    Ok(Opened {
+        path,
+        lock,
+        connection,
+        counters,
+    })
+}
+
+/// One more connection, which cannot write.
+pub(super) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(options.patience)?;
+        connection.pragma_update(None, "query_only", true)?;
+        connection.pragma_update(None, "cache_size", -kibibytes(options.reader_cache))?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(connection)
+    };
+    open().map_err(|error| refused(&error, &path.display().to_string()))
+}
+
+/// Notes that the end was orderly.
+pub(super) fn mark_clean(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("UPDATE meta SET value = 1 WHERE name = 'clean'")
+}
+
+/// Why a database could not be opened, and what to do about it.
+pub(super) fn refused(error: &rusqlite::Error, path: &str) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(path),
+        Some(ErrorCode::CannotOpen) => StoreError::Unusable(format!(
+            "{path} cannot be opened: check that its folder exists and may be written"
+        )),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => in_use(path),
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::Unusable(format!(
+            "{path} is damaged: restore it from a backup, or move it away to begin anew"
+        )),
+        _ => StoreError::Unavailable(format!("{path}: {error}")),
+    }
+}
+
+/// The path without links or steps back, so that one file has one lock.
+fn whole(path: &Path) -> Result<PathBuf, StoreError> {
+    let shown = path.display();
+    let name = path.file_name().ok_or_else(|| {
+        StoreError::Unusable(format!("{shown} is not the path of a file: name one"))
+    })?;
+    match path.canonicalize() {
+        Ok(path) => return Ok(path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(StoreError::Unusable(format!("{shown}: {error}"))),
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let folder = folder.canonicalize().map_err(|error| {
+        StoreError::Unusable(format!(
+            "the folder of {shown} cannot be opened ({error}): make it first"
+        ))
+    })?;
+    Ok(folder.join(name))
+}
+
+/// Takes the lock beside the database.
+fn lock(path: &Path) -> Result<LockFile, StoreError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let shown = path.display().to_string();
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(name);
+    let file = file.map_err(|error| match error.kind() {
+        std::io::ErrorKind::StorageFull => StoreError::Full,
+        _ => StoreError::Unusable(format!(
+            "the lock beside {shown} cannot be opened ({error}): give this process the right to \
+             write in that folder"
+        )),
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(LockFile { _file: file }),
+        Err(TryLockError::WouldBlock) => Err(in_use(&shown)),
+        Err(TryLockError::Error(error)) => Err(StoreError::Unusable(format!(
+            "{shown} cannot be locked ({error}): put it on a local disk"
+        ))),
+    }
+}
+
+fn in_use(path: &str) -> StoreError {
+    StoreError::Unusable(format!(
+        "{path} is in use by another process: stop that one, name another file, or keep the data \
+         in PostgreSQL, which many may share"
+    ))
+}
+
+fn read_only(path: &str) -> StoreError {
+    StoreError::Unusable(format!(
+        "{path} is read-only: give this process the right to write the file and its folder"
+    ))
+}
+
+/// How the connection that writes behaves.
+fn set_up(
+    connection: &Connection,
+    options: &SqliteOptions,
+    is_new: bool,
+    path: &str,
+) -> Result<(), StoreError> {
+    let set = || -> rusqlite::Result<String> {
+        if is_new {
+            // Both must be decided before the first table.
+            connection.pragma_update(None, "page_size", 4096)?;
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
+        let mode = connection
+            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // Where a sync reaches only the drive's memory, ask for more.
+        connection.pragma_update(None, "fullfsync", true)?;
+        connection.pragma_update(None, "foreign_keys", false)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        connection.pragma_update(None, "cache_size", -kibibytes(options.writer_cache))?;
+        // The writer copies the log itself, when that holds nobody up.
+        connection
+            .pragma_update_and_check(None, "wal_autocheckpoint", 0, |row| row.get::<_, i64>(0))?;
+        // A log that has once been long gives its space back.
+        connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |row| {
+            row.get::<_, i64>(0)
+        })?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(mode)
+    };
+    match set() {
+        Ok(mode) if mode.eq_ignore_ascii_case("wal") => Ok(()),
+        Ok(_) => Err(StoreError::Unusable(format!(
+            "{path} cannot have a write-ahead log where it is: put it on a local disk"
+        ))),
+        Err(error) => Err(refused(&error, path)),
+    }
+}
+
+fn kibibytes(bytes: usize) -> i64 {
+    i64::try_from(bytes / 1024).unwrap_or(i64::MAX)
+}
+
+fn is_clean(connection: &Connection) -> rusqlite::Result<bool> {
+    let sql = "SELECT value FROM meta WHERE name = 'clean'";
+    connection.query_row(sql, [], |row| Ok(row.get::<_, i64>(0)? == 1))
+}
+
+fn quick_check(connection: &Connection, path: &str) -> Result<(), StoreError> {
+    tracing::info!(path, "looking through the database for damage");
+    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match found {
+        Ok(answer) if answer == "ok" => Ok(()),
+        Ok(damage) => Err(StoreError::Unusable(format!(
+            "{path} is damaged ({damage}): restore it from a backup, or move it away to begin anew"
+        ))),
+        Err(error) => Err(refused(&error, path)),
+    }
+}
+
+/// A new file is durable when its name is.
+fn sync_folder(path: &Path) {
+    let synced = path.parent().map(|folder| File::open(folder)?.sync_all());
+    if let Some(Err(error)) = synced {
+        // Not every system lets folders be synced; those that do not do it by themselves.
+        tracing::debug!(%error, "the folder of the database was not synced");
+    }
+}
+
+fn counters(connection: &Connection) -> rusqlite::Result<Counters> {
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
+    Ok(Counters {
+        claims: number("SELECT value FROM meta WHERE name = 'claims'")?,
+        position: number("SELECT coalesce(max(position), 0) FROM work")?,
+    })
+}

@@ -1,0 +1,99 @@
+//! Streams.
+
+use super::SqliteStore;
+use super::apply::once;
+use super::fault::Outcome;
+use super::job::Session;
+use super::rows::{all, first, optional_text, text};
+use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
+use async_trait::async_trait;
+use interzone_hub::Stream;
+use interzone_hub::ports::{StoreError, StreamStore};
+use interzone_protocol::vocab::{Metadata, StreamId, StreamState, Timestamp};
+use rusqlite::{Row, params};
+
+/// The columns that [`read_stream`] expects, in its order.
+macro_rules! stream_columns {
+    () => {
+        "id, owner, participants, state, created_at, updated_at, closed_at, revision, seq, metadata"
+    };
+}
+
+#[async_trait]
+impl StreamStore for SqliteStore {
+    async fn stream(&self, id: &StreamId) -> Result<Option<Stream>, StoreError> {
+        let id = id.clone();
+        self.read(move |connection| {
+            let sql = concat!("SELECT ", stream_columns!(), " FROM streams WHERE id = ?1");
+            first(connection, sql, [id.as_str()], read_stream)
+        })
+        .await
+    }
+
+    async fn idle_streams(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Stream>, StoreError> {
+        self.read(move |connection| {
+            let sql = concat!(
+                "SELECT ",
+                stream_columns!(),
+                " FROM streams INDEXED BY streams_open \
+                  WHERE closed_at IS NULL AND updated_at < ?1 ORDER BY updated_at, id LIMIT ?2"
+            );
+            let values = params![before.as_millis(), column(limit as u64)];
+            all(connection, sql, values, read_stream)
+        })
+        .await
+    }
+}
+
+fn read_stream(row: &Row<'_>) -> Outcome<Stream> {
+    Ok(Stream {
+        id: word("stream", text(row, 0)?)?,
+        owner: word("stream", text(row, 1)?)?,
+        participants: from_text("stream", text(row, 2)?)?,
+        state: name("stream", text(row, 3)?, StreamState::from_name)?,
+        created_at: moment(row.get(4)?),
+        updated_at: moment(row.get(5)?),
+        closed_at: row.get::<_, Option<i64>>(6)?.map(moment),
+        revision: count("stream", row.get(7)?)?,
+        seq: count("stream", row.get(8)?)?,
+        metadata: from_optional_text("stream", optional_text(row, 9)?)?,
+    })
+}
+
+/// Adds a stream; its participants are text already.
+pub(super) fn create(session: &Session<'_>, stream: &Stream, people: Option<&str>) -> Outcome<()> {
+    let sql = concat!(
+        "INSERT INTO streams (",
+        stream_columns!(),
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+    );
+    write(session, sql, stream, people)
+}
+
+/// Puts a stream in the place of its revision before.
+pub(super) fn update(session: &Session<'_>, stream: &Stream, people: Option<&str>) -> Outcome<()> {
+    let sql = "UPDATE streams SET owner = ?2, participants = ?3, state = ?4, created_at = ?5, \
+        updated_at = ?6, closed_at = ?7, revision = ?8, seq = ?9, metadata = ?10, trimmed = 0 \
+        WHERE id = ?1 AND revision = ?8 - 1";
+    write(session, sql, stream, people)
+}
+
+fn write(session: &Session<'_>, sql: &str, stream: &Stream, people: Option<&str>) -> Outcome<()> {
+    let values = params![
+        stream.id.as_str(),
+        stream.owner.as_str(),
+        people,
+        stream.state.name(),
+        stream.created_at.as_millis(),
+        stream.updated_at.as_millis(),
+        stream.closed_at.map(Timestamp::as_millis),
+        column(stream.revision),
+        column(stream.seq),
+        stream.metadata.as_ref().map(Metadata::as_str),
+    ];
+    once(session.run(sql, values)?)
+}

@@ -1,0 +1,247 @@
+//! Tasks and what hangs on them.
+
+use super::SqliteStore;
+use super::apply::once;
+use super::commit::Prepared;
+use super::fault::Outcome;
+use super::job::Session;
+use super::rows::{all, first, optional_text, text};
+use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
+use async_trait::async_trait;
+use interzone_hub::ports::{Commit, StoreError, TaskStore};
+use interzone_hub::{BlobId, Event, Packed, Push, Subject, Task, TaskQuery};
+use interzone_protocol::vocab::{
+    Artifact, Message, Metadata, Priority, TaskId, TaskState, Timestamp,
+};
+use rusqlite::{Connection, Row, params};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+mod list;
+
+/// The columns that [`read_task`] expects, in its order.
+macro_rules! task_columns {
+    () => {
+        "id, context_id, owner, agent, state, priority, created_at, updated_at, finished_at, \
+         revision, seq, messages, artifacts, pushes, metadata, status"
+    };
+}
+use task_columns;
+
+#[async_trait]
+impl TaskStore for SqliteStore {
+    async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
+        let prepared = Prepared::new(commit)?;
+        let weight = prepared.weight();
+        self.writer
+            .write(weight, move |session| prepared.apply(session))
+            .await
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        let id = id.clone();
+        self.read(move |connection| {
+            let sql = concat!("SELECT ", task_columns!(), " FROM tasks WHERE id = ?1");
+            first(connection, sql, [id.as_str()], read_task)
+        })
+        .await
+    }
+
+    async fn messages(
+        &self,
+        id: &TaskId,
+        range: Range<u32>,
+    ) -> Result<Vec<Packed<Message>>, StoreError> {
+        let id = id.clone();
+        self.read(move |connection| {
+            let sql = "SELECT body FROM messages \
+                WHERE task_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx";
+            let values = params![id.as_str(), range.start, range.end];
+            all(connection, sql, values, |row| {
+                Ok(from_text("message", text(row, 0)?)?)
+            })
+        })
+        .await
+    }
+
+    async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>, StoreError> {
+        let id = id.clone();
+        self.read(move |connection| {
+            let sql = "SELECT body FROM artifacts WHERE task_id = ?1 ORDER BY position";
+            all(connection, sql, [id.as_str()], |row| {
+                Ok(from_text("artifact", text(row, 0)?)?)
+            })
+        })
+        .await
+    }
+
+    async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>, StoreError> {
+        let query = query.clone();
+        self.read(move |connection| list::tasks(connection, &query))
+            .await
+    }
+
+    async fn count_tasks(&self, query: &TaskQuery) -> Result<u64, StoreError> {
+        let query = query.clone();
+        self.read(move |connection| list::count_tasks(connection, &query))
+            .await
+    }
+
+    async fn events(
+        &self,
+        subject: &Subject,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        let subject = subject.clone();
+        self.read(move |connection| read_events(connection, &subject, after, limit))
+            .await
+    }
+
+    async fn pushes(&self, id: &TaskId) -> Result<Vec<Push>, StoreError> {
+        let id = id.clone();
+        self.read(move |connection| {
+            let sql = "SELECT id, owner, channel, events, target, created_at FROM pushes \
+                WHERE task_id = ?1 ORDER BY created_at, position";
+            all(connection, sql, [id.as_str()], |row| {
+                Ok(Push {
+                    id: word("push", text(row, 0)?)?,
+                    task_id: id.clone(),
+                    owner: word("push", text(row, 1)?)?,
+                    channel: row.get(2)?,
+                    events: from_text("push", text(row, 3)?)?,
+                    target: from_text("push", text(row, 4)?)?,
+                    created_at: moment(row.get(5)?),
+                })
+            })
+        })
+        .await
+    }
+
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, Arc<str>>, StoreError> {
+        let ids = ids.to_vec();
+        self.read(move |connection| {
+            let mut found = HashMap::with_capacity(ids.len());
+            for id in ids {
+                let sql = "SELECT bytes FROM blobs WHERE id = ?1";
+                let bytes = first(connection, sql, [id.as_bytes()], |row| {
+                    Ok(Arc::from(text(row, 0)?))
+                })?;
+                found.extend(bytes.map(|bytes| (id, bytes)));
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
+        let key = key.to_owned();
+        self.read(move |connection| {
+            let sql = "SELECT value FROM claims WHERE key = ?1 AND expires_at > ?2";
+            first(connection, sql, params![key, now.as_millis()], |row| {
+                Ok(row.get(0)?)
+            })
+        })
+        .await
+    }
+}
+
+fn read_task(row: &Row<'_>) -> Outcome<Task> {
+    Ok(Task {
+        id: word("task", text(row, 0)?)?,
+        context_id: word("task", text(row, 1)?)?,
+        owner: word("task", text(row, 2)?)?,
+        agent: word("task", text(row, 3)?)?,
+        state: name("task", text(row, 4)?, TaskState::from_name)?,
+        priority: name("task", text(row, 5)?, Priority::from_name)?,
+        created_at: moment(row.get(6)?),
+        updated_at: moment(row.get(7)?),
+        finished_at: row.get::<_, Option<i64>>(8)?.map(moment),
+        revision: count("task", row.get(9)?)?,
+        seq: count("task", row.get(10)?)?,
+        messages: count("task", row.get(11)?)?,
+        artifacts: count("task", row.get(12)?)?,
+        pushes: count("task", row.get(13)?)?,
+        metadata: from_optional_text("task", optional_text(row, 14)?)?,
+        status: from_optional_text("task", optional_text(row, 15)?)?,
+    })
+}
+
+fn read_events(
+    connection: &Connection,
+    subject: &Subject,
+    after: u64,
+    limit: usize,
+) -> Outcome<Vec<Event>> {
+    let sql = "SELECT seq, at, body FROM events \
+        WHERE subject = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+    let values = params![subject.key(), column(after), column(limit as u64)];
+    all(connection, sql, values, |row| {
+        Ok(Event {
+            subject: subject.clone(),
+            seq: count("event", row.get(0)?)?,
+            at: moment(row.get(1)?),
+            body: from_text("event", text(row, 2)?)?,
+        })
+    })
+}
+
+/// Adds a task; its status is text already.
+pub(super) fn create(session: &Session<'_>, task: &Task, status: Option<&str>) -> Outcome<()> {
+    let sql = concat!(
+        "INSERT INTO tasks (",
+        task_columns!(),
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+    );
+    once(write(session, sql, task, status)?)
+}
+
+/// Puts a task in the place of its revision before.
+pub(super) fn update(session: &Session<'_>, task: &Task, status: Option<&str>) -> Outcome<()> {
+    /// All that ever changes. An index is written whenever a column of its is named here.
+    macro_rules! changing {
+        () => {
+            "agent = ?4, state = ?5, priority = ?6, updated_at = ?8, finished_at = ?9, \
+             revision = ?10, seq = ?11, messages = ?12, artifacts = ?13, pushes = ?14, \
+             metadata = ?15, status = ?16, trimmed = 0"
+        };
+    }
+    let usual = concat!(
+        "UPDATE tasks SET ",
+        changing!(),
+        " WHERE id = ?1 AND revision = ?10 - 1 \
+          AND context_id = ?2 AND owner = ?3 AND created_at = ?7"
+    );
+    if write(session, usual, task, status)? > 0 {
+        return Ok(());
+    }
+    let whole = concat!(
+        "UPDATE tasks SET context_id = ?2, owner = ?3, created_at = ?7, ",
+        changing!(),
+        " WHERE id = ?1 AND revision = ?10 - 1"
+    );
+    once(write(session, whole, task, status)?)
+}
+
+fn write(session: &Session<'_>, sql: &str, task: &Task, status: Option<&str>) -> Outcome<usize> {
+    let values = params![
+        task.id.as_str(),
+        task.context_id.as_str(),
+        task.owner.as_str(),
+        task.agent.as_str(),
+        task.state.name(),
+        task.priority.name(),
+        task.created_at.as_millis(),
+        task.updated_at.as_millis(),
+        task.finished_at.map(Timestamp::as_millis),
+        column(task.revision),
+        column(task.seq),
+        task.messages,
+        task.artifacts,
+        task.pushes,
+        task.metadata.as_ref().map(Metadata::as_str),
+        status,
+    ];
+    session.run(sql, values)
+}

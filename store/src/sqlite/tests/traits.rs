@@ -1,0 +1,272 @@
+//! Every trait once, from end to end; what each promises is held by the contract suite.
+
+use super::{Folder, at, commit, create, event, task, whole};
+use interzone_hub::ports::{
+    ClaimKey, DeadLetterQuery, Fence, Op, OutboxStore, QuotaStore, StoreError, StreamStore,
+    SubscriptionQuery, TaskStore, TopicStore, Upkeep, WorkClaim, WorkStore,
+};
+use interzone_hub::{
+    Acked, Charge, OutboxEntry, Rate, Retention, Settlement, Signal, SignalBody, Stream, Subject,
+    Subscription, SubscriptionState, Task, TaskQuery,
+};
+use interzone_protocol::vocab::{
+    AgentId, DeliveryId, Json, PrincipalId, SignalId, StreamId, StreamState, SubscriptionId,
+    TaskState, Topic, TopicPattern,
+};
+use std::time::Duration;
+
+#[tokio::test]
+async fn tasks() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.commit(whole("t")).await.unwrap();
+    let id = task("t").id;
+    assert_eq!(store.messages(&id, 0..9).await.unwrap().len(), 1);
+    let events = store
+        .events(&Subject::Task(id.clone()), 0, 9)
+        .await
+        .unwrap();
+    assert_eq!((events.len(), events[0].at), (1, at(0)));
+    let query = TaskQuery {
+        owner: Some(task("t").owner),
+        context_id: None,
+        states: Vec::new(),
+        agent: None,
+        updated_since: None,
+        after: None,
+        limit: 9,
+    };
+    assert_eq!(store.tasks(&query).await.unwrap(), [task("t")]);
+    assert_eq!(store.count_tasks(&query).await.unwrap(), 1);
+    let key = |value: &str| {
+        Op::Claim(ClaimKey {
+            key: "k".to_owned(),
+            value: value.to_owned(),
+            expires_at: at(9),
+        })
+    };
+    store.commit(commit(vec![key("first")])).await.unwrap();
+    let told = store.commit(commit(vec![key("second")])).await;
+    assert!(matches!(told, Err(StoreError::Claimed { value, .. }) if value == "first"));
+    let claimed = store.claimed("k", at(0)).await.unwrap();
+    assert_eq!(claimed.as_deref(), Some("first"));
+}
+
+#[tokio::test]
+async fn streams() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let stream = Stream {
+        id: StreamId::new("s").unwrap(),
+        owner: PrincipalId::new("o").unwrap(),
+        participants: vec!["p".to_owned()],
+        state: StreamState::Active,
+        metadata: None,
+        created_at: at(0),
+        updated_at: at(0),
+        closed_at: None,
+        revision: 1,
+        seq: 0,
+    };
+    let ops = vec![Op::CreateStream(Box::new(stream.clone()))];
+    store.commit(commit(ops)).await.unwrap();
+    let read = store.stream(&stream.id).await.unwrap();
+    assert_eq!(read, Some(stream.clone()));
+    assert_eq!(store.idle_streams(at(1), 9).await.unwrap(), [stream]);
+    assert_eq!(store.idle_streams(at(0), 9).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn work() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.commit(whole("t")).await.unwrap();
+    let mut wish = WorkClaim {
+        node: "n".to_owned(),
+        wanted: vec![(AgentId::new("a").unwrap(), 5)],
+        now: at(0),
+        until: at(10),
+    };
+    let items = store.claim_work(&wish).await.unwrap();
+    let (id, first) = (items[0].task_id.clone(), items[0].claim);
+    assert!(store.claim_work(&wish).await.unwrap().is_empty());
+    assert_eq!(store.work_depth(at(0)).await.unwrap(), (0, 1));
+    assert!(store.renew_work(&id, "n", first, at(20)).await.unwrap());
+    (wish.now, wish.until) = (at(20), at(30));
+    let items = store.claim_work(&wish).await.unwrap();
+    assert_eq!(items[0].attempt, 2);
+    assert!(items[0].claim > first);
+    let fenced = interzone_hub::ports::Commit {
+        fence: Some(Fence {
+            task_id: id.clone(),
+            node: "n".to_owned(),
+            claim: first,
+        }),
+        ..commit(Vec::new())
+    };
+    let lost = store.commit(fenced).await;
+    assert!(matches!(lost, Err(StoreError::Fenced)));
+    let second = items[0].claim;
+    assert!(store.release_work(&id, "n", second, at(25)).await.unwrap());
+    assert!(!store.release_work(&id, "n", second, at(25)).await.unwrap());
+    store.close().await;
+    let store = folder.open().await;
+    (wish.now, wish.until) = (at(25), at(30));
+    assert!(store.claim_work(&wish).await.unwrap()[0].claim > second);
+}
+
+#[tokio::test]
+async fn outbox() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let entry = |id: &str| {
+        Op::Enqueue(Box::new(OutboxEntry {
+            id: DeliveryId::new(id).unwrap(),
+            channel: "web".to_owned(),
+            key: id.to_owned(),
+            group: Some("g".to_owned()),
+            owner: PrincipalId::new("o").unwrap(),
+            subject: None,
+            payload: Json::parse("{}").unwrap(),
+            created_at: at(0),
+            due_at: at(0),
+            attempt: 0,
+            error: None,
+        }))
+    };
+    let ops = vec![entry("a"), entry("b"), entry("a")];
+    store.commit(commit(ops)).await.unwrap();
+    let web = ["web".to_owned()];
+    let claim = async || store.claim_outbox(&web, at(0), at(5), 9).await.unwrap();
+    let first = claim().await;
+    assert_eq!((first.len(), first[0].attempt), (1, 1));
+    assert!(claim().await.is_empty());
+    assert_eq!(store.next_due(&web).await.unwrap(), Some(at(5)));
+    let dead = Settlement::Dead {
+        error: "gone".to_owned(),
+    };
+    let settled = store.settle_outbox(&first[0].id, 1, &dead, at(1)).await;
+    assert!(settled.unwrap());
+    assert_eq!(claim().await[0].id.as_str(), "b");
+    assert_eq!(store.outbox_depth().await.unwrap(), (1, 1));
+    let query = DeadLetterQuery {
+        limit: 9,
+        ..DeadLetterQuery::default()
+    };
+    let letters = store.dead_letters(&query).await.unwrap();
+    assert_eq!(letters[0].error.as_deref(), Some("gone"));
+    assert!(store.replay_outbox(&first[0].id, at(0)).await.unwrap());
+    assert_eq!(claim().await[0].id.as_str(), "a");
+}
+
+#[tokio::test]
+async fn topics() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let subscription = Subscription {
+        id: SubscriptionId::new("s").unwrap(),
+        owner: PrincipalId::new("o").unwrap(),
+        patterns: vec![TopicPattern::new("a.*").unwrap()],
+        allowed: None,
+        state: SubscriptionState::Active,
+        about: None,
+        created_at: at(0),
+        expires_at: None,
+        revision: 1,
+    };
+    let signal = Signal {
+        topic: Topic::new("a.b").unwrap(),
+        id: SignalId::new("1").unwrap(),
+        publisher: PrincipalId::new("p").unwrap(),
+        at: at(0),
+        body: SignalBody::Event(Subject::Task(task("t").id), 1),
+    };
+    let id = subscription.id.clone();
+    let ops = vec![
+        Op::CreateSubscription(Box::new(subscription.clone())),
+        Op::Publish {
+            signal: Box::new(signal.clone()),
+            to: vec![id.clone(), id.clone(), SubscriptionId::new("gone").unwrap()],
+        },
+    ];
+    store.commit(commit(ops)).await.unwrap();
+    let (epoch, active) = store.active_subscriptions(None).await.unwrap().unwrap();
+    assert_eq!(active, std::slice::from_ref(&subscription));
+    let known = store.active_subscriptions(Some(epoch)).await.unwrap();
+    assert!(known.is_none());
+    let query = SubscriptionQuery {
+        limit: 9,
+        ..SubscriptionQuery::default()
+    };
+    let (_, total) = store.subscriptions(&query).await.unwrap();
+    assert_eq!(total, 1);
+    assert_eq!(
+        store.subscriptions_due(at(0), 9).await.unwrap(),
+        std::slice::from_ref(&id)
+    );
+    let waits = [Duration::from_millis(5)];
+    let claimed = store.claim_signals(&id, at(0), &waits, 9).await.unwrap();
+    assert_eq!((claimed[0].seq, claimed[0].attempt), (1, 1));
+    assert_eq!(claimed[0].signal, signal);
+    assert!(store.subscriptions_due(at(4), 9).await.unwrap().is_empty());
+    store.bury_signal(&id, 1, at(6)).await.unwrap();
+    assert_eq!(store.buried_signals(9).await.unwrap().len(), 1);
+    assert!(store.unacked_signals(&id, 0, 9).await.unwrap().is_empty());
+    let ids = [signal.id.clone(), signal.id, SignalId::new("2").unwrap()];
+    assert_eq!(
+        store.ack_signals(&id, &ids, at(7)).await.unwrap(),
+        [Acked::Now, Acked::Before, Acked::Unknown]
+    );
+}
+
+#[tokio::test]
+async fn quotas() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let rate = Rate {
+        limit: 2,
+        window: Duration::from_secs(1),
+    };
+    for left in [1, 0] {
+        let charge = store.charge("k", rate, 1, at(0)).await.unwrap();
+        assert_eq!(charge, Charge::Allowed { left });
+    }
+    let charge = store.charge("k", rate, 1, at(0)).await.unwrap();
+    assert!(matches!(charge, Charge::Refused { .. }));
+}
+
+#[tokio::test]
+async fn upkeep() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    for number in 0..20 {
+        let id = format!("t{number}");
+        store.commit(whole(&id)).await.unwrap();
+        let done = Task {
+            state: TaskState::Completed,
+            finished_at: Some(at(10)),
+            revision: 2,
+            ..task(&id)
+        };
+        let ops = vec![Op::UpdateTask(Box::new(done)), event(&id, 2)];
+        store.commit(commit(ops)).await.unwrap();
+    }
+    store.commit(commit(vec![create("open")])).await.unwrap();
+    let retention = Retention::default();
+    let later = at(10).after(retention.finished);
+    let (mut tasks, mut events) = (0, 0);
+    loop {
+        let purged = store.purge(&retention, later, 7).await.unwrap();
+        assert!(purged.total() <= 14, "{purged:?}");
+        (tasks, events) = (tasks + purged.tasks, events + purged.events);
+        if purged.total() == 0 {
+            break;
+        }
+    }
+    assert_eq!((tasks, events), (20, 40));
+    assert!(store.task(&task("t0").id).await.unwrap().is_none());
+    assert!(store.task(&task("open").id).await.unwrap().is_some());
+    assert_eq!(store.work_depth(later).await.unwrap(), (0, 0));
+    store.tidy_up().await.unwrap();
+    store.check().await.unwrap();
+}

@@ -1,0 +1,258 @@
+//! Subscriptions to topics, and signals on their way.
+
+use super::SqliteStore;
+use super::apply::once;
+use super::fault::Outcome;
+use super::job::Session;
+use super::rows::{all, first, optional_text, text};
+use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
+use async_trait::async_trait;
+use interzone_hub::ports::{StoreError, SubscriptionQuery, TopicStore};
+use interzone_hub::{Acked, SignalDelivery, Subscription, SubscriptionState};
+use interzone_protocol::vocab::{SignalId, SubscriptionId, Timestamp};
+use rusqlite::{Connection, Row, params};
+use std::time::Duration;
+
+mod signals;
+
+pub(super) use signals::{drop_deliveries, drop_signal, publish};
+
+/// The columns that [`read_subscription`] expects, in its order.
+macro_rules! subscription_columns {
+    () => {
+        "id, owner, patterns, allowed, state, about, created_at, expires_at, revision"
+    };
+}
+
+#[async_trait]
+impl TopicStore for SqliteStore {
+    async fn subscription(&self, id: &SubscriptionId) -> Result<Option<Subscription>, StoreError> {
+        let id = id.clone();
+        self.read(move |connection| {
+            let sql = concat!(
+                "SELECT ",
+                subscription_columns!(),
+                " FROM subscriptions WHERE id = ?1"
+            );
+            first(connection, sql, [id.as_str()], read_subscription)
+        })
+        .await
+    }
+
+    async fn subscriptions(
+        &self,
+        query: &SubscriptionQuery,
+    ) -> Result<(Vec<Subscription>, u64), StoreError> {
+        let query = query.clone();
+        self.read(move |connection| list(connection, &query)).await
+    }
+
+    async fn active_subscriptions(
+        &self,
+        known: Option<u64>,
+    ) -> Result<Option<(u64, Vec<Subscription>)>, StoreError> {
+        self.read(move |connection| {
+            // The epoch and the subscriptions must be of the same moment.
+            let transaction = connection.unchecked_transaction()?;
+            let sql = "SELECT value FROM meta WHERE name = 'epoch'";
+            let epoch = first(connection, sql, [], |row| {
+                Ok(count::<u64>("epoch", row.get(0)?)?)
+            })?;
+            let epoch = epoch.unwrap_or(0);
+            if known == Some(epoch) {
+                return Ok(None);
+            }
+            let sql = concat!(
+                "SELECT ",
+                subscription_columns!(),
+                " FROM subscriptions WHERE state = ?1 ORDER BY created_at, row"
+            );
+            let active = SubscriptionState::Active.name();
+            let active = all(connection, sql, [active], read_subscription)?;
+            transaction.finish()?;
+            Ok(Some((epoch, active)))
+        })
+        .await
+    }
+
+    async fn claim_signals(
+        &self,
+        id: &SubscriptionId,
+        now: Timestamp,
+        waits: &[Duration],
+        limit: usize,
+    ) -> Result<Vec<SignalDelivery>, StoreError> {
+        let (id, waits) = (id.clone(), waits.to_vec());
+        self.write(move |session| signals::claim(session, &id, now, &waits, limit))
+            .await
+    }
+
+    async fn unacked_signals(
+        &self,
+        id: &SubscriptionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<SignalDelivery>, StoreError> {
+        let id = id.clone();
+        self.read(move |connection| signals::unacked(connection, &id, after, limit))
+            .await
+    }
+
+    async fn ack_signals(
+        &self,
+        id: &SubscriptionId,
+        signals: &[SignalId],
+        now: Timestamp,
+    ) -> Result<Vec<Acked>, StoreError> {
+        let (id, ids) = (id.clone(), signals.to_vec());
+        self.write(move |session| {
+            ids.iter()
+                .map(|signal| signals::ack(session, &id, signal, now))
+                .collect()
+        })
+        .await
+    }
+
+    async fn bury_signal(
+        &self,
+        id: &SubscriptionId,
+        seq: u64,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.write(move |session| {
+            let sql = "UPDATE deliveries SET dead_at = ?3 \
+                WHERE subscription_id = ?1 AND seq = ?2 AND dead_at IS NULL";
+            let values = params![id.as_str(), column(seq), now.as_millis()];
+            session.run(sql, values).map(|_| ())
+        })
+        .await
+    }
+
+    async fn subscriptions_due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SubscriptionId>, StoreError> {
+        self.read(move |connection| signals::subscriptions_due(connection, now, limit))
+            .await
+    }
+
+    async fn buried_signals(&self, limit: usize) -> Result<Vec<SignalDelivery>, StoreError> {
+        self.read(move |connection| signals::buried(connection, limit))
+            .await
+    }
+}
+
+fn read_subscription(row: &Row<'_>) -> Outcome<Subscription> {
+    Ok(Subscription {
+        id: word("subscription", text(row, 0)?)?,
+        owner: word("subscription", text(row, 1)?)?,
+        patterns: from_text("subscription", text(row, 2)?)?,
+        allowed: from_optional_text("subscription", optional_text(row, 3)?)?,
+        state: name("subscription", text(row, 4)?, SubscriptionState::from_name)?,
+        about: from_optional_text("subscription", optional_text(row, 5)?)?,
+        created_at: moment(row.get(6)?),
+        expires_at: row.get::<_, Option<i64>>(7)?.map(moment),
+        revision: count("subscription", row.get(8)?)?,
+    })
+}
+
+fn list(connection: &Connection, query: &SubscriptionQuery) -> Outcome<(Vec<Subscription>, u64)> {
+    let transaction = connection.unchecked_transaction()?;
+    let condition = match (&query.owner, query.state) {
+        (Some(_), Some(_)) => "owner = ?1 AND state = ?2",
+        (Some(_), None) => "owner = ?1 AND ?2 IS NULL",
+        (None, Some(_)) => "?1 IS NULL AND state = ?2",
+        (None, None) => "?1 IS NULL AND ?2 IS NULL",
+    };
+    let owner = query.owner.as_ref().map(|owner| owner.as_str());
+    let state = query.state.map(SubscriptionState::name);
+    let sql = format!(
+        "SELECT {} FROM subscriptions WHERE {condition} ORDER BY created_at, row LIMIT ?3 OFFSET ?4",
+        subscription_columns!()
+    );
+    let (limit, offset) = (column(query.limit as u64), column(query.offset as u64));
+    let values = params![owner, state, limit, offset];
+    let found = all(connection, &sql, values, read_subscription)?;
+    let sql = format!("SELECT count(*) FROM subscriptions WHERE {condition}");
+    let total = first(connection, &sql, params![owner, state], |row| {
+        Ok(count("subscriptions", row.get(0)?)?)
+    })?;
+    transaction.finish()?;
+    Ok((found, total.unwrap_or(0)))
+}
+
+/// Adds a subscription; its patterns are text already.
+pub(super) fn create(
+    session: &mut Session<'_>,
+    subscription: &Subscription,
+    at: Timestamp,
+    patterns: Option<&str>,
+    allowed: Option<&str>,
+) -> Outcome<()> {
+    let sql = concat!(
+        "INSERT INTO subscriptions (",
+        subscription_columns!(),
+        ", ended_at, last_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0)"
+    );
+    write(session, sql, subscription, at, patterns, allowed)
+}
+
+/// Puts a subscription in the place of its revision before.
+pub(super) fn update(
+    session: &mut Session<'_>,
+    subscription: &Subscription,
+    at: Timestamp,
+    patterns: Option<&str>,
+    allowed: Option<&str>,
+) -> Outcome<()> {
+    let sql = "UPDATE subscriptions SET owner = ?2, patterns = ?3, allowed = ?4, state = ?5, \
+        about = ?6, created_at = ?7, expires_at = ?8, revision = ?9, \
+        ended_at = CASE WHEN ?10 IS NULL THEN NULL ELSE coalesce(ended_at, ?10) END \
+        WHERE id = ?1 AND revision = ?9 - 1";
+    write(session, sql, subscription, at, patterns, allowed)
+}
+
+fn write(
+    session: &mut Session<'_>,
+    sql: &str,
+    subscription: &Subscription,
+    at: Timestamp,
+    patterns: Option<&str>,
+    allowed: Option<&str>,
+) -> Outcome<()> {
+    use SubscriptionState::{Denied, Expired, Revoked};
+    let ended = matches!(subscription.state, Denied | Revoked | Expired);
+    let values = params![
+        subscription.id.as_str(),
+        subscription.owner.as_str(),
+        patterns,
+        allowed,
+        subscription.state.name(),
+        subscription.about.as_ref().map(|about| about.as_str()),
+        subscription.created_at.as_millis(),
+        subscription.expires_at.map(Timestamp::as_millis),
+        column(subscription.revision),
+        ended.then_some(at.as_millis()),
+    ];
+    once(session.run(sql, values)?)?;
+    raise_epoch(session)
+}
+
+/// Removes a subscription with all that is on its way to it, if it is there.
+pub(super) fn remove(session: &mut Session<'_>, id: &str) -> Outcome<()> {
+    if session.run("DELETE FROM subscriptions WHERE id = ?1", [id])? == 0 {
+        return Ok(());
+    }
+    drop_deliveries(session, id, usize::MAX)?;
+    session.run("DELETE FROM acked WHERE subscription_id = ?1", [id])?;
+    raise_epoch(session)
+}
+
+/// Says that the subscriptions have changed.
+pub(super) fn raise_epoch(session: &mut Session<'_>) -> Outcome<()> {
+    session.run("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
+    session.wakes.subscriptions = true;
+    Ok(())
+}

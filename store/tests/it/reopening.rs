@@ -1,0 +1,166 @@
+//! Closing and opening: everything is still there, and goes on where it was.
+
+use crate::engine::Engine;
+use crate::make::{
+    artifact, at, blob, commit, create, create_stream, enqueue, entry, event, key, message, next,
+    of_stream, of_task, publish, push, put_blob, put_push, queue, signal_id, stream, sub_id,
+    subscribe, subscription, task, update, web, wish,
+};
+use crate::snapshot::{Eyes, look};
+use interzone_hub::ports::{Commit, StoreError};
+use interzone_hub::{Charge, Rate, Settlement};
+use std::time::Duration;
+
+contract!(
+    keeps_everything,
+    keeps_what_is_held,
+    keeps_what_was_counted,
+    can_be_done_again_and_again,
+);
+
+async fn keeps_everything(on: Engine) {
+    let store = on.node().await;
+    let blob = blob("\"kept\"");
+    let ops = vec![
+        key("key", "taken", at(100)),
+        create(&task("t")),
+        update(&next(&task("t"))),
+        message("t", 0, "hello"),
+        artifact("t", "b", "1"),
+        artifact("t", "a", "2"),
+        put_blob(of_task("t"), &blob),
+        event(of_task("t"), 1),
+        put_push(&push("t", "p")),
+        queue("t"),
+        create_stream(&stream("s")),
+        event(of_stream("s"), 1),
+        enqueue(&entry("e")),
+        enqueue(&entry("dead")),
+        subscribe(&subscription("x")),
+        subscribe(&subscription("y")),
+        publish("1", &["x", "y"]),
+        publish("2", &["x"]),
+    ];
+    store.commit(commit(ops)).await.unwrap();
+    let claimed = store.claim_outbox(&web(), at(0), at(1), 1).await.unwrap();
+    let dead = Settlement::Dead {
+        error: "no".to_owned(),
+    };
+    assert!(
+        store
+            .settle_outbox(&claimed[0].id, 1, &dead, at(0))
+            .await
+            .unwrap()
+    );
+    store.bury_signal(&sub_id("x"), 1, at(0)).await.unwrap();
+    let eyes = Eyes {
+        tasks: &["t"],
+        streams: &["s"],
+        subscriptions: &["x", "y"],
+        keys: &["key"],
+        blobs: &[blob.id],
+    };
+    let before = look(&*store, &eyes).await;
+    let store = on.reopen(store).await;
+    let after = look(&*store, &eyes).await;
+    assert!(before == after, "\n{before}\nbecame\n{after}");
+    store.check().await.unwrap();
+}
+
+async fn keeps_what_is_held(on: Engine) {
+    let store = on.node().await;
+    let ops = vec![
+        queue("t"),
+        enqueue(&entry("e")),
+        subscribe(&subscription("s")),
+        publish("x", &["s"]),
+    ];
+    store.commit(commit(ops)).await.unwrap();
+    let items = store.claim_work(&wish("n", 1, at(0))).await.unwrap();
+    store.claim_outbox(&web(), at(0), at(100), 9).await.unwrap();
+    let waits = [Duration::from_millis(100)];
+    let id = sub_id("s");
+    store.claim_signals(&id, at(0), &waits, 9).await.unwrap();
+
+    let store = on.reopen(store).await;
+    assert_eq!(store.claim_work(&wish("m", 1, at(999))).await.unwrap(), []);
+    let held = Commit {
+        fence: Some(crate::make::fence(&items[0], "n")),
+        ..commit(Vec::new())
+    };
+    store.commit(held.clone()).await.unwrap();
+    let none = store
+        .claim_outbox(&web(), at(99), at(200), 9)
+        .await
+        .unwrap();
+    assert_eq!(none, []);
+    let none = store.claim_signals(&id, at(99), &waits, 9).await.unwrap();
+    assert_eq!(none, []);
+    // And what is held ends when it would have ended.
+    let again = store
+        .claim_outbox(&web(), at(101), at(200), 9)
+        .await
+        .unwrap();
+    assert_eq!(again[0].attempt, 2);
+    let again = store.claim_signals(&id, at(100), &waits, 9).await.unwrap();
+    assert_eq!(again[0].attempt, 2);
+    let again = store.claim_work(&wish("m", 1, at(2_000))).await.unwrap();
+    assert_eq!(again[0].attempt, 2);
+    assert!(again[0].claim > items[0].claim);
+    let late = store.commit(held).await;
+    assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
+}
+
+async fn keeps_what_was_counted(on: Engine) {
+    let store = on.node().await;
+    let rate = Rate {
+        limit: 3,
+        window: Duration::from_secs(60),
+    };
+    store.charge("k", rate, 2, at(0)).await.unwrap();
+    let ops = vec![subscribe(&subscription("s")), publish("x", &["s"])];
+    store.commit(commit(ops)).await.unwrap();
+    let ids = [signal_id("x")];
+    store.ack_signals(&sub_id("s"), &ids, at(0)).await.unwrap();
+    let (epoch, _) = store.active_subscriptions(None).await.unwrap().unwrap();
+    store.commit(commit(vec![queue("t")])).await.unwrap();
+    let first = store.claim_work(&wish("n", 1, at(0))).await.unwrap();
+    let ended = vec![interzone_hub::ports::Op::EndWork(first[0].task_id.clone())];
+    store.commit(commit(ended)).await.unwrap();
+
+    let store = on.reopen(store).await;
+    let charge = store.charge("k", rate, 1, at(0)).await.unwrap();
+    assert_eq!(charge, Charge::Allowed { left: 0 });
+    let charge = store.charge("k", rate, 1, at(0)).await.unwrap();
+    assert!(matches!(charge, Charge::Refused { .. }), "{charge:?}");
+    store
+        .commit(commit(vec![publish("y", &["s"])]))
+        .await
+        .unwrap();
+    let signals = store.unacked_signals(&sub_id("s"), 0, 9).await.unwrap();
+    assert_eq!(signals[0].seq, 2, "numbers go on");
+    assert_eq!(store.active_subscriptions(Some(epoch)).await.unwrap(), None);
+    let ops = vec![subscribe(&subscription("r"))];
+    store.commit(commit(ops)).await.unwrap();
+    let (later, _) = store.active_subscriptions(None).await.unwrap().unwrap();
+    assert!(later > epoch);
+    store.commit(commit(vec![queue("t")])).await.unwrap();
+    let second = store.claim_work(&wish("n", 1, at(0))).await.unwrap();
+    assert!(
+        second[0].claim > first[0].claim,
+        "numbers are never given twice"
+    );
+}
+
+async fn can_be_done_again_and_again(on: Engine) {
+    let mut store = on.node().await;
+    for round in 0..5_u64 {
+        let ops = vec![event(of_task("t"), round + 1)];
+        store.commit(commit(ops)).await.unwrap();
+        store = on.reopen(store).await;
+        let events = store.events(&of_task("t"), 0, 99).await.unwrap();
+        assert_eq!(events.len() as u64, round + 1);
+        let again = store.commit(commit(vec![event(of_task("t"), 1)])).await;
+        assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
+    }
+}

@@ -1,0 +1,245 @@
+//! Tasks and what hangs on them: what is written is what is read.
+
+use crate::engine::Engine;
+use crate::make::{
+    agent, artifact, at, commit, commit_at, create, json, made, message, next, owner, push,
+    put_push, said, sub_id, task, task_id, update,
+};
+use interzone_hub::ports::Op;
+use interzone_hub::{Packed, Push, Task};
+use interzone_protocol::vocab::{
+    Artifact, ArtifactId, ContextId, Message, Metadata, Part, Priority, Role, TaskState,
+};
+
+contract!(
+    are_read_as_they_were_written,
+    are_replaced_whole,
+    that_do_not_exist_have_nothing,
+    have_messages_in_their_places,
+    have_artifacts_in_the_order_of_their_first_coming,
+    have_pushes_oldest_first,
+    share_nothing_with_each_other,
+);
+
+/// A task with nothing left out.
+fn full(id: &str, state: TaskState, priority: Priority) -> Task {
+    Task {
+        id: task_id(id),
+        context_id: ContextId::new("another context").unwrap(),
+        owner: owner("somebody"),
+        agent: agent("writer"),
+        state,
+        priority,
+        metadata: Some(Metadata::new(json("{ \"b\" : 1.0,\n\"a\":[ ] , \"b\":2}")).unwrap()),
+        status: Some(said("what do you mean?")),
+        created_at: at(-5),
+        updated_at: at(7),
+        finished_at: Some(at(9)),
+        revision: 41,
+        seq: 17,
+        messages: 3,
+        artifacts: 2,
+        pushes: 1,
+    }
+}
+
+async fn are_read_as_they_were_written(on: Engine) {
+    let store = on.node().await;
+    let mut tasks = vec![task("plain")];
+    for state in TaskState::ALL {
+        for priority in Priority::ALL {
+            let id = format!("{}-{}", state.name(), priority.name());
+            tasks.push(full(&id, state, priority));
+        }
+    }
+    let large = Message::user_text("x".repeat(100_000));
+    tasks.push(Task {
+        status: Some(Packed::pack(large).0),
+        ..full("large", TaskState::Working, Priority::Normal)
+    });
+    store
+        .commit(commit(tasks.iter().map(create).collect()))
+        .await
+        .unwrap();
+    for task in tasks {
+        assert_eq!(store.task(&task.id).await.unwrap(), Some(task));
+    }
+}
+
+async fn are_replaced_whole(on: Engine) {
+    let store = on.node().await;
+    let first = task("t");
+    store.commit(commit(vec![create(&first)])).await.unwrap();
+    let second = Task {
+        revision: 2,
+        ..full("t", TaskState::Failed, Priority::Urgent)
+    };
+    store.commit(commit(vec![update(&second)])).await.unwrap();
+    assert_eq!(store.task(&first.id).await.unwrap(), Some(second));
+    // And back: what was there is gone, not kept from before.
+    let third = Task {
+        revision: 3,
+        ..first.clone()
+    };
+    store.commit(commit(vec![update(&third)])).await.unwrap();
+    assert_eq!(store.task(&first.id).await.unwrap(), Some(third));
+}
+
+async fn that_do_not_exist_have_nothing(on: Engine) {
+    let store = on.node().await;
+    let id = task_id("none");
+    assert_eq!(store.task(&id).await.unwrap(), None);
+    assert_eq!(store.messages(&id, 0..9).await.unwrap(), []);
+    assert_eq!(store.artifacts(&id).await.unwrap(), []);
+    assert_eq!(store.pushes(&id).await.unwrap(), []);
+}
+
+async fn have_messages_in_their_places(on: Engine) {
+    let store = on.node().await;
+    let id = task_id("t");
+    // Other tasks have messages as well, and the order of writing is not the order of places.
+    let mut ops = vec![create(&task("t")), create(&task("other"))];
+    for index in (0..12).rev() {
+        ops.push(message("t", index, &format!("number {index}")));
+        ops.push(message("other", index, "not this"));
+    }
+    store.commit(commit(ops)).await.unwrap();
+    let numbers = |range: std::ops::Range<u32>| range.map(|i| said(&format!("number {i}")));
+    for (from, to, expected) in [
+        (0, 12, 0..12),
+        (0, 0, 0..0),
+        (0, 1, 0..1),
+        (11, 12, 11..12),
+        (3, 7, 3..7),
+        (10, 90, 10..12),
+        (12, 20, 0..0),
+        (0, u32::MAX, 0..12),
+        (u32::MAX, u32::MAX, 0..0),
+    ] {
+        let read = store.messages(&id, from..to).await.unwrap();
+        let expected: Vec<_> = numbers(expected).collect();
+        assert_eq!(read, expected, "{from}..{to}");
+    }
+    #[expect(clippy::reversed_empty_ranges, reason = "a caller may be wrong")]
+    let backwards = store.messages(&id, 7..3).await.unwrap();
+    assert_eq!(backwards, []);
+    let whole = Message::new(Role::Agent, vec![Part::text("a"), Part::file("YQ==")]).unwrap();
+    let whole = Packed::pack(whole.with_metadata(Metadata::new(json("{}")).unwrap())).0;
+    let op = Op::AddMessage {
+        task_id: id.clone(),
+        index: 12,
+        message: whole.clone(),
+    };
+    store.commit(commit(vec![op])).await.unwrap();
+    assert_eq!(store.messages(&id, 12..13).await.unwrap(), [whole]);
+}
+
+async fn have_artifacts_in_the_order_of_their_first_coming(on: Engine) {
+    let store = on.node().await;
+    let id = task_id("t");
+    let ops = vec![create(&task("t")), artifact("t", "z", "1")];
+    store.commit(commit(ops)).await.unwrap();
+    let ops = vec![artifact("t", "m", "2"), artifact("t", "a", "3")];
+    store.commit(commit_at(at(1), ops)).await.unwrap();
+    let three = [made("z", "1"), made("m", "2"), made("a", "3")];
+    assert_eq!(store.artifacts(&id).await.unwrap(), three);
+    let ops = vec![
+        artifact("t", "m", "new"),
+        artifact("t", "z", "new"),
+        artifact("t", "b", "4"),
+    ];
+    store.commit(commit_at(at(2), ops)).await.unwrap();
+    let four = [
+        made("z", "new"),
+        made("m", "new"),
+        made("a", "3"),
+        made("b", "4"),
+    ];
+    assert_eq!(store.artifacts(&id).await.unwrap(), four);
+    let empty = Packed::pack(Artifact::new(ArtifactId::new("a").unwrap(), "")).0;
+    let op = Op::PutArtifact {
+        task_id: id.clone(),
+        artifact_id: ArtifactId::new("a").unwrap(),
+        artifact: empty.clone(),
+    };
+    store.commit(commit(vec![op])).await.unwrap();
+    assert_eq!(store.artifacts(&id).await.unwrap()[2], empty);
+}
+
+async fn have_pushes_oldest_first(on: Engine) {
+    let store = on.node().await;
+    let id = task_id("t");
+    let late = Push {
+        created_at: at(30),
+        ..push("t", "a")
+    };
+    let early = Push {
+        created_at: at(10),
+        ..push("t", "z")
+    };
+    let middle = Push {
+        events: Vec::new(),
+        target: json("null"),
+        channel: "other".to_owned(),
+        owner: owner("somebody"),
+        created_at: at(20),
+        ..push("t", "m")
+    };
+    let ops = vec![create(&task("t")), put_push(&early)];
+    store.commit(commit_at(at(10), ops)).await.unwrap();
+    for push in [&middle, &late] {
+        let at = push.created_at;
+        store
+            .commit(commit_at(at, vec![put_push(push)]))
+            .await
+            .unwrap();
+    }
+    let pushes = store.pushes(&id).await.unwrap();
+    assert_eq!(pushes, [early.clone(), middle.clone(), late.clone()]);
+
+    let other = Push {
+        events: vec!["state".to_owned(), "message".to_owned()],
+        target: json(r#"{"url":"elsewhere"}"#),
+        ..middle.clone()
+    };
+    store.commit(commit(vec![put_push(&other)])).await.unwrap();
+    let pushes = store.pushes(&id).await.unwrap();
+    assert_eq!(pushes, [early.clone(), other, late.clone()]);
+
+    let remove = |id: &str| Op::RemovePush {
+        task_id: task_id("t"),
+        id: sub_id(id),
+    };
+    let ops = vec![remove("m"), remove("not there")];
+    store.commit(commit(ops)).await.unwrap();
+    assert_eq!(store.pushes(&id).await.unwrap(), [early, late]);
+}
+
+async fn share_nothing_with_each_other(on: Engine) {
+    let store = on.node().await;
+    let ops = vec![
+        create(&task("a")),
+        create(&task("b")),
+        message("a", 0, "of a"),
+        artifact("a", "x", "of a"),
+        artifact("b", "x", "of b"),
+        put_push(&push("a", "p")),
+    ];
+    store.commit(commit(ops)).await.unwrap();
+    let b = task_id("b");
+    assert_eq!(store.messages(&b, 0..9).await.unwrap(), []);
+    assert_eq!(store.artifacts(&b).await.unwrap(), [made("x", "of b")]);
+    assert_eq!(store.pushes(&b).await.unwrap(), []);
+    let changed = next(&task("a"));
+    let ops = vec![
+        update(&changed),
+        Op::RemovePush {
+            task_id: b.clone(),
+            id: sub_id("p"),
+        },
+    ];
+    store.commit(commit(ops)).await.unwrap();
+    assert_eq!(store.task(&b).await.unwrap(), Some(task("b")));
+    let pushes = store.pushes(&task_id("a")).await.unwrap();
+    assert_eq!(pushes.len(), 1, "the other task's stays");
+}

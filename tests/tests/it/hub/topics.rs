@@ -1,0 +1,341 @@
+//! Topics: who is told, how often, until when.
+
+use super::{World, caller, operator};
+use interzone_hub::ports::SubscriptionQuery;
+use interzone_hub::{
+    Acked, HubError, Limits, NewSubscription, NewTask, Retention, RetryPolicy, SignalBody,
+    Subscription, SubscriptionState,
+};
+use interzone_protocol::vocab::{Json, Message, SignalId, Topic, TopicPattern};
+use std::time::Duration;
+
+const RETRY: RetryPolicy = RetryPolicy {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(8),
+    attempts: 3,
+};
+
+fn patterns(texts: &[&str]) -> Vec<TopicPattern> {
+    texts
+        .iter()
+        .map(|text| TopicPattern::new(text).unwrap())
+        .collect()
+}
+
+fn new(texts: &[&str]) -> NewSubscription {
+    NewSubscription {
+        patterns: patterns(texts),
+        needs_approval: false,
+        about: None,
+        expires_at: None,
+    }
+}
+
+async fn publish(world: &World, topic: &str, id: &str) -> usize {
+    let (topic, id) = (Topic::new(topic).unwrap(), SignalId::new(id).unwrap());
+    let body = Json::parse(format!(r#"{{"id":"{id}","n":1.00}}"#)).unwrap();
+    world
+        .hub
+        .publish(&caller("publisher"), topic, id, body)
+        .await
+        .unwrap()
+        .deliveries
+}
+
+async fn take(world: &World, owner: &str, subscription: &Subscription) -> Vec<String> {
+    let taken = world
+        .hub
+        .take_signals(&caller(owner), &subscription.id, &RETRY, 100)
+        .await
+        .unwrap();
+    taken
+        .into_iter()
+        .map(|delivery| format!("{}#{}", delivery.signal.id, delivery.attempt))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_signal_reaches_each_subscription_once_however_many_patterns_match() {
+    let world = World::new().await;
+    let hub = &world.hub;
+    let mail = hub
+        .subscribe(&caller("a"), new(&["signal.email.*", "signal.**"]))
+        .await
+        .unwrap();
+    let all = hub.subscribe(&caller("b"), new(&["**"])).await.unwrap();
+    assert_eq!(publish(&world, "signal.email.received", "s1").await, 2);
+    assert_eq!(publish(&world, "other", "s2").await, 1);
+    assert_eq!(
+        publish(&world, "signal.email.received", "s1").await,
+        2,
+        "an id may be used again"
+    );
+    assert_eq!(take(&world, "a", &mail).await, ["s1#1", "s1#1"]);
+    assert_eq!(take(&world, "b", &all).await, ["s1#1", "s2#1", "s1#1"]);
+    let unacked = hub
+        .unacked_signals(&caller("b"), &all.id, 1, 10)
+        .await
+        .unwrap();
+    assert_eq!(
+        unacked
+            .iter()
+            .map(|delivery| delivery.seq)
+            .collect::<Vec<_>>(),
+        [2, 3]
+    );
+    assert!(
+        matches!(&unacked[0].signal.body, SignalBody::Sent(json) if json.as_str().contains("1.00"))
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_acknowledged_comes_again_and_is_given_up_in_the_end() {
+    let world = World::new().await;
+    let subscription = world
+        .hub
+        .subscribe(&caller("a"), new(&["t"]))
+        .await
+        .unwrap();
+    publish(&world, "t", "kept").await;
+    publish(&world, "t", "lost").await;
+    assert_eq!(take(&world, "a", &subscription).await, ["kept#1", "lost#1"]);
+    assert_eq!(
+        take(&world, "a", &subscription).await,
+        [""; 0],
+        "not before its time"
+    );
+    let ids = ["kept", "never"].map(|id| SignalId::new(id).unwrap());
+    let ack = async || {
+        world
+            .hub
+            .ack(&caller("a"), &subscription.id, &ids)
+            .await
+            .unwrap()
+    };
+    assert_eq!(ack().await, [Acked::Now, Acked::Unknown]);
+    assert_eq!(ack().await, [Acked::Before, Acked::Unknown]);
+    for attempt in 2..=3 {
+        world.pass(RETRY.longest);
+        assert_eq!(
+            take(&world, "a", &subscription).await,
+            [format!("lost#{attempt}")]
+        );
+    }
+    world.pass(RETRY.longest);
+    assert_eq!(take(&world, "a", &subscription).await, [""; 0], "given up");
+    let buried = world.hub.store().buried_signals(10).await.unwrap();
+    assert_eq!(buried.len(), 1);
+    assert_eq!(buried[0].signal.id.as_str(), "lost");
+}
+
+#[tokio::test]
+async fn nothing_flows_before_approval_nor_after_it_is_taken_back() {
+    let world = World::new().await;
+    let (hub, a, boss) = (&world.hub, caller("a"), operator());
+    let wish = NewSubscription {
+        needs_approval: true,
+        ..new(&["t.**"])
+    };
+    let subscription = hub.subscribe(&a, wish.clone()).await.unwrap();
+    let id = &subscription.id;
+    assert_eq!(publish(&world, "t.one", "early").await, 0);
+    let early = hub.take_signals(&a, id, &RETRY, 1).await;
+    assert!(matches!(
+        early,
+        Err(HubError::SubscriptionNotReady {
+            state: SubscriptionState::Pending,
+            ..
+        })
+    ));
+    assert!(matches!(
+        hub.approve(&a, id, None, None).await,
+        Err(HubError::NotAllowed)
+    ));
+    hub.approve(&boss, id, Some(patterns(&["t.one"])), None)
+        .await
+        .unwrap();
+    assert_eq!(publish(&world, "t.one", "s1").await, 1);
+    assert_eq!(
+        publish(&world, "t.two", "s2").await,
+        0,
+        "approved for fewer topics"
+    );
+    assert!(hub.deny(&boss, id).await.is_err(), "it has been decided");
+    hub.revoke(&boss, id).await.unwrap();
+    assert_eq!(publish(&world, "t.one", "late").await, 0);
+    let denied = hub.subscribe(&a, wish).await.unwrap().id;
+    assert_eq!(
+        hub.deny(&boss, &denied).await.unwrap().state,
+        SubscriptionState::Denied
+    );
+    assert!(hub.revoke(&boss, &denied).await.is_err());
+}
+
+#[tokio::test]
+async fn a_subscription_ends_by_itself_or_topic_by_topic() {
+    let world = World::new().await;
+    let (hub, a) = (&world.hub, caller("a"));
+    let end = hub.now().after(Duration::from_secs(60));
+    let short = NewSubscription {
+        expires_at: Some(end),
+        ..new(&["t"])
+    };
+    let short = hub.subscribe(&a, short).await.unwrap().id;
+    assert_eq!(publish(&world, "t", "s1").await, 1);
+    world.pass(Duration::from_secs(60));
+    assert_eq!(
+        publish(&world, "t", "s2").await,
+        0,
+        "at once, without a sweep"
+    );
+    hub.sweep(&operator(), &Retention::default()).await.unwrap();
+    let state = hub.subscription(&a, &short).await.unwrap().state;
+    assert_eq!(state, SubscriptionState::Expired);
+
+    let id = hub.subscribe(&a, new(&["x", "y"])).await.unwrap().id;
+    let left = hub
+        .unsubscribe(&a, &id, Some(&patterns(&["x"])))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(left.patterns, patterns(&["y"]));
+    assert_eq!(publish(&world, "x", "s3").await, 0);
+    assert_eq!(publish(&world, "y", "s4").await, 1);
+    assert!(hub.unsubscribe(&a, &id, None).await.unwrap().is_none());
+    assert_eq!(publish(&world, "y", "s5").await, 0);
+    assert!(matches!(
+        hub.subscription(&a, &id).await,
+        Err(HubError::SubscriptionNotFound(_))
+    ));
+}
+
+#[tokio::test]
+async fn somebody_elses_subscription_answers_as_an_unknown_one() {
+    let world = World::new().await;
+    let (hub, eve) = (&world.hub, caller("eve"));
+    let id = hub.subscribe(&caller("a"), new(&["t"])).await.unwrap().id;
+    for refused in [
+        hub.subscription(&eve, &id).await.map(drop),
+        hub.unsubscribe(&eve, &id, None).await.map(drop),
+        hub.ack(&eve, &id, &[]).await.map(drop),
+        hub.take_signals(&eve, &id, &RETRY, 1).await.map(drop),
+        hub.unacked_signals(&eve, &id, 0, 1).await.map(drop),
+    ] {
+        assert!(matches!(refused, Err(HubError::SubscriptionNotFound(_))));
+    }
+    let (listed, total) = hub
+        .list_subscriptions(
+            &eve,
+            SubscriptionQuery {
+                limit: 10,
+                ..Default::default()
+            },
+        )
+        .await
+        .unwrap();
+    assert_eq!((listed.len(), total), (0, 0));
+}
+
+#[tokio::test]
+async fn a_tasks_events_are_signals_that_its_owner_alone_hears() {
+    let world = World::new().await;
+    let (hub, alice, eve) = (&world.hub, caller("alice"), caller("eve"));
+    let mine = hub.subscribe(&alice, new(&["task.**"])).await.unwrap();
+    let hers = hub.subscribe(&eve, new(&["**"])).await.unwrap();
+    let new = NewTask::new(Message::user_text("x"));
+    let task = hub.create_task(&alice, new).await.unwrap();
+    hub.cancel(&alice, &task.id, None).await.unwrap();
+    let heard = hub
+        .take_signals(&alice, &mine.id, &RETRY, 10)
+        .await
+        .unwrap();
+    let topics: Vec<_> = heard
+        .iter()
+        .map(|delivery| delivery.signal.topic.to_string())
+        .collect();
+    assert_eq!(
+        topics,
+        [
+            format!("task.{}.created", task.id),
+            format!("task.{}.state", task.id)
+        ]
+    );
+    assert!(matches!(&heard[1].signal.body, SignalBody::Event(_, 2)));
+    assert_eq!(take(&world, "eve", &hers).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn limits_hold() {
+    let limits = Limits {
+        subscriptions: 2,
+        patterns: 1,
+        signal_bytes: 10,
+        ..Limits::default()
+    };
+    let world = World::with(limits).await;
+    let (hub, a) = (&world.hub, caller("a"));
+    assert!(matches!(
+        hub.subscribe(&a, new(&[])).await,
+        Err(HubError::Invalid {
+            field: "topics",
+            ..
+        })
+    ));
+    assert!(matches!(
+        hub.subscribe(&a, new(&["x", "y"])).await,
+        Err(HubError::TooMany { .. })
+    ));
+    for _ in 0..2 {
+        hub.subscribe(&a, new(&["x"])).await.unwrap();
+    }
+    assert!(matches!(
+        hub.subscribe(&a, new(&["x"])).await,
+        Err(HubError::TooMany { limit: 2, .. })
+    ));
+    let (topic, id) = (Topic::new("x").unwrap(), SignalId::new("s").unwrap());
+    let large = hub
+        .publish(&a, topic, id, Json::of(&"x".repeat(20)).unwrap())
+        .await;
+    assert!(matches!(large, Err(HubError::TooLarge { limit: 10, .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn publishers_and_subscribers_at_the_same_time_agree() {
+    let world = World::new().await;
+    let mut publishers = Vec::new();
+    for n in 0..8 {
+        let hub = world.hub.clone();
+        publishers.push(tokio::spawn(async move {
+            for k in 0..20 {
+                let id = SignalId::new(format!("s{n}-{k}")).unwrap();
+                let body = Json::of(&k).unwrap();
+                hub.publish(&caller("p"), Topic::new("t").unwrap(), id, body)
+                    .await
+                    .unwrap();
+            }
+        }));
+    }
+    let late = world
+        .hub
+        .subscribe(&caller("a"), new(&["t"]))
+        .await
+        .unwrap();
+    let after = publish(&world, "t", "after").await;
+    assert_eq!(
+        after, 1,
+        "what is published after the subscription is acknowledged reaches it"
+    );
+    for publisher in publishers {
+        publisher.await.unwrap();
+    }
+    let got = world
+        .hub
+        .unacked_signals(&caller("a"), &late.id, 0, 1_000)
+        .await
+        .unwrap();
+    let numbers: Vec<u64> = got.iter().map(|delivery| delivery.seq).collect();
+    assert_eq!(
+        numbers,
+        (1..=u64::try_from(got.len()).unwrap()).collect::<Vec<_>>()
+    );
+}
