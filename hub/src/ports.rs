@@ -43,9 +43,6 @@ pub enum StoreError {
     /// The subscriptions changed since they were last read.
     #[error("the subscriptions have changed")]
     StaleSubscriptions,
-    /// There is no such subscription.
-    #[error("there is no subscription {0}")]
-    NoSubscription(SubscriptionId),
     /// There is no room left to write; try again when there is.
     #[error("the store is full: free some space, and it goes on by itself")]
     Full,

@@ -285,7 +285,8 @@ impl Hub {
         Ok(self.store().unacked_signals(id, after, limit).await?)
     }
 
-    /// Acknowledges signals, and answers for each in its place.
+    /// Acknowledges signals, and answers for each in its place; for one that is named twice, the same
+    /// both times.
     ///
     /// # Errors
     /// There is no such subscription that the caller may see.
@@ -296,7 +297,18 @@ impl Hub {
         signals: &[SignalId],
     ) -> Result<Vec<Acked>, HubError> {
         self.subscription(caller, id).await?;
-        Ok(self.store().ack_signals(id, signals, self.now()).await?)
+        let mut once: Vec<SignalId> = signals.to_vec();
+        once.sort();
+        once.dedup();
+        let answers = self.store().ack_signals(id, &once, self.now()).await?;
+        let answer = |signal| {
+            let place = once.binary_search(signal).ok()?;
+            answers.get(place).copied()
+        };
+        Ok(signals
+            .iter()
+            .map(|signal| answer(signal).unwrap_or(Acked::Unknown))
+            .collect())
     }
 
     async fn live_subscription(

@@ -38,6 +38,7 @@ pub struct Fence {
     /// The node that claimed it.
     pub node: String,
     /// The number of the claim. A claim made later has a higher one, so this one no longer counts.
+    /// It counts for as long as there is none, even if its lease is over: nobody else is at it.
     pub claim: u64,
 }
 
@@ -52,7 +53,8 @@ pub enum Op {
     /// Puts a task in the place of its revision before (`revision - 1`). Fails with
     /// [`Conflict`](super::StoreError::Conflict) if that is not the one stored.
     UpdateTask(Box<Task>),
-    /// Adds a message to a task.
+    /// Adds a message to a task. A place that is taken fails with
+    /// [`Conflict`](super::StoreError::Conflict).
     AddMessage {
         /// The task.
         task_id: TaskId,
@@ -84,8 +86,8 @@ pub enum Op {
     /// Adds an event to a log. Its number is decided by whoever holds the subject's revision; a
     /// number that is taken fails with [`Conflict`](super::StoreError::Conflict).
     AppendEvent(EventRow),
-    /// Puts a task into the queue, or back into it with no lease and no attempts, so that it is
-    /// claimed when its turn comes. Claims made before no longer count.
+    /// Puts a task at the end of the queue, or back there with no lease and no attempts, so that it
+    /// is claimed when its turn comes. Claims made before no longer count.
     QueueWork {
         /// The task.
         task_id: TaskId,
@@ -98,7 +100,8 @@ pub enum Op {
     },
     /// Takes a task out of the queue, whoever has it. Claims made before no longer count.
     EndWork(TaskId),
-    /// Adds an entry to the outbox, unless its channel has one with its key, settled or not.
+    /// Adds an entry to the outbox, unless its channel has one with its key, settled or not. An id
+    /// that another entry has fails with [`Conflict`](super::StoreError::Conflict).
     Enqueue(Box<OutboxEntry>),
     /// Adds a push subscription, or puts it in the place of the one with its id.
     PutPush(Box<Push>),
@@ -115,10 +118,11 @@ pub enum Op {
     /// Puts a subscription in the place of its revision before, and raises the epoch. Fails with
     /// [`Conflict`](super::StoreError::Conflict) if that is not the one stored.
     UpdateSubscription(Box<Subscription>),
-    /// Removes a subscription and its deliveries, if it is there, and raises the epoch.
+    /// Removes a subscription and its deliveries, and raises the epoch. If it is not there, nothing
+    /// is removed, and the epoch may rise or not.
     RemoveSubscription(SubscriptionId),
     /// Keeps a signal once, and adds a delivery for each of these subscriptions that exists, due at
-    /// once, under that subscription's next number.
+    /// once, under that subscription's next number. One that is named twice counts once.
     Publish {
         /// The signal.
         signal: Box<Signal>,

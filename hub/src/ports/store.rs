@@ -109,13 +109,14 @@ pub struct WorkItem {
 #[async_trait]
 pub trait WorkStore: Send + Sync {
     /// Claims tasks that are due and that nobody holds: higher priority first, then those queued
-    /// earlier. A lease that is over counts as not held.
+    /// earlier. A lease that is over, which it is at its last moment, counts as not held.
     ///
     /// **Atomic:** each task goes to one claimer only, however many ask at once, and to nobody else
     /// while its lease lasts.
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>>;
 
-    /// Extends a lease. Answers whether it was still held; if not, the work must stop at once.
+    /// Extends a lease. Answers whether it was still held, which one that is over is until somebody
+    /// else claims the work; if not, the work must stop at once.
     async fn renew_work(
         &self,
         task_id: &TaskId,
@@ -133,7 +134,7 @@ pub trait WorkStore: Send + Sync {
         due_at: Timestamp,
     ) -> Result<bool>;
 
-    /// How many tasks wait and how many are held, at this moment.
+    /// How many tasks wait, due or not, and how many are held, at this moment.
     async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64)>;
 }
 
@@ -152,8 +153,8 @@ pub struct DeadLetterQuery {
 #[async_trait]
 pub trait OutboxStore: Send + Sync {
     /// Claims entries of these channels that are due, oldest due first, and holds them until `until`;
-    /// an entry that is not settled by then is due again. Of a group, only the first unsettled entry
-    /// is ever claimed.
+    /// an entry that is not settled by then is due again. Of a group, which may span channels, only the
+    /// first unsettled entry is ever claimed.
     ///
     /// **Atomic:** each entry goes to one claimer only while it is held.
     async fn claim_outbox(
@@ -164,8 +165,8 @@ pub trait OutboxStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<OutboxEntry>>;
 
-    /// Says what became of attempt number `attempt`. Answers whether that was still the latest; if
-    /// not, nothing is written, for somebody else has claimed it since.
+    /// Says what became of attempt number `attempt`. Answers whether that was still the latest and not
+    /// settled; if not, nothing is written, for somebody has claimed or settled it since.
     async fn settle_outbox(
         &self,
         id: &DeliveryId,
@@ -174,7 +175,8 @@ pub trait OutboxStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool>;
 
-    /// When the next entry of these channels is due, if any waits.
+    /// When the next entry of these channels is due, if any waits; those that wait for another of
+    /// their group are left out.
     async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>>;
 
     /// Entries that were given up.
@@ -218,7 +220,7 @@ pub trait TopicStore: Send + Sync {
 
     /// Claims deliveries of a subscription that are due and not acknowledged, in their order, and
     /// makes each due again after the wait that belongs to its attempt: `waits` has one for each
-    /// attempt, and the last one goes for all further ones.
+    /// attempt, and the last one goes for all further ones. Without any, it is due again at once.
     async fn claim_signals(
         &self,
         id: &SubscriptionId,
@@ -236,8 +238,9 @@ pub trait TopicStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<SignalDelivery>>;
 
-    /// Acknowledges all deliveries of signals with these ids, and answers for each id in its place.
-    /// **Idempotent:** yes.
+    /// Acknowledges all deliveries of signals with these ids, and answers for each id in its place; no
+    /// id may be there twice. One that was given up is acknowledged like any other. **Idempotent:**
+    /// yes.
     async fn ack_signals(
         &self,
         id: &SubscriptionId,
@@ -245,7 +248,8 @@ pub trait TopicStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Acked>>;
 
-    /// Gives a delivery up: it is never due again, and an operator sees it.
+    /// Gives a delivery up: it is never due again, and an operator sees it. One that is not there is
+    /// no error.
     async fn bury_signal(&self, id: &SubscriptionId, seq: u64, now: Timestamp) -> Result<()>;
 
     /// Subscriptions that have something due at `now`, at most `limit`.
