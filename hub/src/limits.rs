@@ -2,7 +2,7 @@
 
 use crate::error::HubError;
 use crate::packed::HasParts;
-use interzone_protocol::vocab::{Json, Metadata, Part};
+use interzone_protocol::vocab::{Json, Members, Message, Metadata, Part};
 use std::time::Duration;
 
 /// The limits.
@@ -69,6 +69,35 @@ impl Limits {
         at_most(what, bytes, self.message_bytes)
     }
 
+    /// A message as a whole: its parts, what is attached to it, and what we do not know of it.
+    pub(crate) fn message(&self, message: &Message) -> Result<(), HubError> {
+        self.parts("the message", message)?;
+        self.metadata(message.metadata())?;
+        at_most(
+            "what else is in the message",
+            size_of(message.extra()),
+            self.metadata_bytes,
+        )
+    }
+
+    /// Why something ends, in somebody's words.
+    pub(crate) fn reason(&self, reason: Option<&str>) -> Result<(), HubError> {
+        at_most(
+            "the reason",
+            reason.map_or(0, str::len),
+            self.metadata_bytes,
+        )
+    }
+
+    /// What is kept for somebody else to read: where a push goes, how signals get there.
+    pub(crate) fn about(&self, what: &'static str, about: Option<&Json>) -> Result<(), HubError> {
+        at_most(
+            what,
+            about.map_or(0, |about| about.as_str().len()),
+            self.metadata_bytes,
+        )
+    }
+
     pub(crate) fn metadata(&self, metadata: Option<&Metadata>) -> Result<(), HubError> {
         at_most(
             "metadata",
@@ -99,13 +128,15 @@ fn at_most(what: &'static str, bytes: usize, limit: usize) -> Result<(), HubErro
 }
 
 fn size_of_part(part: &Part) -> usize {
-    let extra: usize = part
-        .extra()
-        .iter()
-        .map(|(name, value)| name.len() + value.as_str().len())
-        .sum();
     part.content().map_or(0, |content| content.as_str().len())
         + part.filename().map_or(0, str::len)
         + part.media_type().map_or(0, str::len)
-        + extra
+        + size_of(part.extra())
+}
+
+fn size_of(members: &Members) -> usize {
+    members
+        .iter()
+        .map(|(name, value)| name.len() + value.as_str().len())
+        .sum()
 }

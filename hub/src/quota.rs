@@ -47,7 +47,9 @@ impl Rate {
         // In units of a millisecond divided by the limit, so that nothing is rounded away.
         let start = full_at
             .map_or(now_millis, |at| i128::from(at.as_millis()))
-            .max(now_millis);
+            .max(now_millis)
+            // A clock that was set back must not make anybody wait for longer than a window.
+            .min(now_millis.saturating_add(window));
         if limit == 0 || i128::from(cost) > limit {
             return (
                 None,

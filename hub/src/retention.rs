@@ -15,6 +15,8 @@ pub struct Retention {
     pub dead: Duration,
     /// Subscriptions that are denied, revoked or expired.
     pub ended_subscriptions: Duration,
+    /// Signals that nobody fetches: they are given up then, and kept as dead ones.
+    pub unfetched: Duration,
 }
 
 impl Default for Retention {
@@ -26,6 +28,7 @@ impl Default for Retention {
             delivered: DAY,
             dead: DAY.saturating_mul(30),
             ended_subscriptions: DAY.saturating_mul(7),
+            unfetched: DAY.saturating_mul(30),
         }
     }
 }

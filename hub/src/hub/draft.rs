@@ -19,6 +19,8 @@ use serde::Serialize;
 pub(super) struct Draft {
     pub(super) task: Task,
     pub(super) at: Timestamp,
+    /// What the clock says, for what must be due at once whatever the task's last change was.
+    now: Timestamp,
     ops: Vec<Op>,
     events: Vec<EventBody>,
     is_new: bool,
@@ -30,6 +32,7 @@ impl Draft {
         Self {
             task,
             at,
+            now: at,
             ops: Vec::new(),
             events: Vec::new(),
             is_new: true,
@@ -43,6 +46,7 @@ impl Draft {
         Self {
             task,
             at,
+            now,
             ops: Vec::new(),
             events: Vec::new(),
             is_new: false,
@@ -127,7 +131,7 @@ impl Draft {
             task_id: self.task.id.clone(),
             agent: self.task.agent.clone(),
             priority: self.task.priority,
-            due_at: self.at,
+            due_at: self.now,
         });
     }
 
@@ -153,6 +157,7 @@ impl Draft {
         let Self {
             mut task,
             at,
+            now,
             ops: mut extra,
             events,
             is_new,
@@ -177,7 +182,7 @@ impl Draft {
         let mut signals = Vec::new();
         for (seq, body) in (first..).zip(events) {
             for push in pushes.iter().filter(|push| push.wants(&body)) {
-                let entry = push_entry(hub, push, &task, seq, at, &body);
+                let entry = push_entry(hub, push, &task, seq, (at, now), &body);
                 extra.extend(entry.map(|entry| Op::Enqueue(Box::new(entry))));
             }
             signals.extend(emitted(&subject, &task, seq, at, &body));
@@ -270,7 +275,7 @@ fn push_entry(
     push: &Push,
     task: &Task,
     seq: u64,
-    at: Timestamp,
+    (at, now): (Timestamp, Timestamp),
     event: &EventBody,
 ) -> Option<OutboxEntry> {
     let payload = Json::of(&PushPayload {
@@ -286,12 +291,13 @@ fn push_entry(
         id: DeliveryId::new(hub.new_id(at)).ok()?,
         channel: push.channel.clone(),
         key: format!("{}/{}/{seq}", task.id, push.id),
-        group: Some(push.id.to_string()),
+        // Ids of pushes are the callers' own: two tasks may have the same.
+        group: Some(format!("{}/{}", task.id, push.id)),
         owner: push.owner.clone(),
         subject: Some(Subject::Task(task.id.clone())),
         payload: payload.ok()?,
         created_at: at,
-        due_at: at,
+        due_at: now,
         attempt: 0,
         error: None,
     })

@@ -9,6 +9,9 @@ use crate::ports::{ClaimKey, Op, StoreError};
 use interzone_protocol::vocab::{DeliveryId, Json, PrincipalId, Timestamp};
 use std::time::Duration;
 
+/// The longest that a receiver may make us wait: what stands behind it in its group waits too.
+const MOST_PATIENCE: Duration = Duration::from_secs(3_600);
+
 /// Something to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
@@ -39,7 +42,9 @@ impl Hub {
         work: Vec<NewEntry>,
     ) -> Result<bool, HubError> {
         let at = self.now();
-        let claims = keys.iter().map(|key| {
+        // A key that is named twice must not refuse itself.
+        let keys: std::collections::BTreeSet<&String> = keys.iter().collect();
+        let claims = keys.into_iter().map(|key| {
             Op::Claim(ClaimKey {
                 key: format!("inbox/{key}"),
                 value: String::new(),
@@ -131,7 +136,7 @@ impl Hub {
         let settlement = match wait.filter(|_| may_help) {
             None => Settlement::Dead { error },
             Some(wait) => {
-                let wait = asked_wait.map_or(wait, |asked| asked.max(wait));
+                let wait = asked_wait.map_or(wait, |asked| asked.min(MOST_PATIENCE).max(wait));
                 Settlement::Retry {
                     due_at: self.now().after(wait),
                     error,

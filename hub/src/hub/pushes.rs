@@ -108,6 +108,9 @@ impl Hub {
         draft: &mut Draft,
         push: NewPush,
     ) -> Result<Push, HubError> {
+        let limits = &self.inner.limits;
+        limits.about("where a push goes", Some(&push.target))?;
+        Limits::count("events of a push", push.events.len(), limits.parts)?;
         let id = match push.id {
             Some(id) => id,
             None => made_id(SubscriptionId::new(self.new_id(draft.at)))?,

@@ -123,6 +123,14 @@ impl Run {
     /// # Errors
     /// The store did not do it.
     pub async fn begin(&self) -> Result<TurnStart, HubError> {
+        // A claim that was lost while this node was away must not begin beside the one that took over.
+        let item = &self.item;
+        let store = self.hub.store();
+        let held = store.renew_work(&item.task_id, &self.node, item.claim, item.until);
+        if !held.await? {
+            self.stop.cancel();
+            return Ok(TurnStart::Nothing);
+        }
         let too_often = self.item.attempt > self.hub.inner.limits.attempts;
         let decide = |draft: &mut Draft| {
             if too_often {
@@ -179,7 +187,7 @@ impl Run {
             Outcome::Failed(message) => (TaskState::Failed, Some(message)),
         };
         if let Some(message) = &said {
-            limits.parts("the agent's message", message)?;
+            limits.message(message)?;
         }
         let said = said.map(|message| match message.agent_id() {
             Some(_) => message,
@@ -293,9 +301,11 @@ impl Run {
     /// the log must have the pieces in their order.
     async fn flush(&self) -> Result<(), HubError> {
         let _in_order = self.writing.lock().await;
+        // It waits until it is written: whoever breaks this off loses nothing. If it was written all
+        // the same, it is written again at the same place, which watchers know by its offset.
         let (offset, delta) = {
-            let mut text = self.growing();
-            (text.written, std::mem::take(&mut text.waiting))
+            let text = self.growing();
+            (text.written, text.waiting.clone())
         };
         if delta.is_empty() {
             return Ok(());
@@ -309,18 +319,11 @@ impl Run {
             });
             Ok(())
         };
-        let written = self.write(decide).await;
+        self.write(decide).await?;
         let mut text = self.growing();
-        match written {
-            Ok(_) => {
-                text.written += u64::try_from(delta.len()).unwrap_or(0);
-                Ok(())
-            }
-            Err(error) => {
-                text.waiting.insert_str(0, &delta);
-                Err(error)
-            }
-        }
+        text.written += u64::try_from(delta.len()).unwrap_or(0);
+        text.waiting.drain(..delta.len());
+        Ok(())
     }
 
     fn growing(&self) -> MutexGuard<'_, Growing> {

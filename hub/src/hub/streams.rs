@@ -13,6 +13,9 @@ use crate::topic::{Signal, SignalBody};
 use crate::transitions::stream_may_move;
 use interzone_protocol::vocab::{Message, Metadata, SignalId, StreamId, StreamState};
 
+/// The most bytes of a participant's name: as many as a principal's id has.
+const LONGEST_NAME: usize = 256;
+
 /// A stream to begin.
 #[derive(Clone, Debug, Default)]
 pub struct NewStream {
@@ -31,6 +34,16 @@ impl Hub {
         let limits = &self.inner.limits;
         Limits::count("participants", new.participants.len(), limits.participants)?;
         limits.metadata(new.metadata.as_ref())?;
+        if new
+            .participants
+            .iter()
+            .any(|name| name.len() > LONGEST_NAME)
+        {
+            return Err(HubError::TooLarge {
+                what: "the name of a participant",
+                limit: LONGEST_NAME,
+            });
+        }
         let now = self.now();
         let stream = Stream {
             id: made_id(StreamId::new(self.new_id(now)))?,
@@ -75,7 +88,7 @@ impl Hub {
         message: Message,
         last: bool,
     ) -> Result<Stream, HubError> {
-        self.inner.limits.parts("the message", &message)?;
+        self.inner.limits.message(&message)?;
         for _ in 0..ROUNDS {
             let mut stream = self.stream(caller, id).await?;
             let state = stream.state;
@@ -120,10 +133,23 @@ impl Hub {
         to: StreamState,
         reason: Option<&str>,
     ) -> Result<Stream, HubError> {
+        self.move_stream_if(caller, id, to, reason, |_| true).await
+    }
+
+    /// The same, if the reason for it still holds.
+    pub(super) async fn move_stream_if(
+        &self,
+        caller: &Caller,
+        id: &StreamId,
+        to: StreamState,
+        reason: Option<&str>,
+        still: impl Fn(&Stream) -> bool,
+    ) -> Result<Stream, HubError> {
+        self.inner.limits.reason(reason)?;
         for _ in 0..ROUNDS {
             let mut stream = self.stream(caller, id).await?;
             let from = stream.state;
-            if !stream_may_move(from, to) {
+            if !stream_may_move(from, to) || !still(&stream) {
                 return Err(HubError::StreamNotActive {
                     id: id.clone(),
                     state: from,

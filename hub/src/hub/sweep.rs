@@ -5,7 +5,8 @@ use crate::access::Caller;
 use crate::error::HubError;
 use crate::ports::SubscriptionQuery;
 use crate::retention::{Purged, Retention};
-use crate::topic::SubscriptionState;
+use crate::stream::Stream;
+use crate::topic::{Subscription, SubscriptionState};
 use interzone_protocol::vocab::StreamState;
 
 /// How many things are looked at in one step, so that nobody waits long behind it.
@@ -13,7 +14,7 @@ const STEP: usize = 500;
 
 impl Hub {
     /// Does one step of the sweep: marks subscriptions whose time is over, closes streams that have
-    /// been silent too long, and removes what the policy no longer keeps. Call it again while it
+    /// been silent too long, gives up what nobody fetches, and removes what the policy no longer keeps. Call it again while it
     /// removes something; several nodes may do so at once.
     ///
     /// # Errors
@@ -22,6 +23,7 @@ impl Hub {
         caller.decide()?;
         self.expire_subscriptions(caller).await?;
         self.close_idle_streams(caller).await?;
+        self.give_up_unfetched(retention).await?;
         Ok(self.store().purge(retention, self.now(), STEP).await?)
     }
 
@@ -43,7 +45,13 @@ impl Hub {
                     if subscription.expires_at.is_some_and(|end| end <= now) {
                         let id = &subscription.id;
                         let to = SubscriptionState::Expired;
-                        settled(self.move_subscription(caller, id, to, |_| {}).await)?;
+                        // It may have been given more time meanwhile.
+                        let still =
+                            |known: &Subscription| known.expires_at.is_some_and(|end| end <= now);
+                        settled(
+                            self.move_subscription_if(caller, id, to, still, |_| {})
+                                .await,
+                        )?;
                         offset -= 1;
                     }
                 }
@@ -55,11 +63,32 @@ impl Hub {
         Ok(())
     }
 
+    /// Gives up signals that nobody has fetched for too long: a subscription that is forgotten must
+    /// not grow for ever.
+    async fn give_up_unfetched(&self, retention: &Retention) -> Result<(), HubError> {
+        let now = self.now();
+        let before = now.before(retention.unfetched);
+        for id in self.store().subscriptions_due(now, STEP).await? {
+            for delivery in self.store().unacked_signals(&id, 0, STEP).await? {
+                if delivery.signal.at >= before {
+                    break;
+                }
+                self.store().bury_signal(&id, delivery.seq, now).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn close_idle_streams(&self, caller: &Caller) -> Result<(), HubError> {
         let before = self.now().before(self.inner.limits.stream_idle);
         for stream in self.store().idle_streams(before, STEP).await? {
-            let closed = self.move_stream(caller, &stream.id, StreamState::Closed, Some("idle"));
-            settled(closed.await)?;
+            // Somebody may have spoken meanwhile.
+            let still = |known: &Stream| known.updated_at < before;
+            let (id, to) = (&stream.id, StreamState::Closed);
+            settled(
+                self.move_stream_if(caller, id, to, Some("idle"), still)
+                    .await,
+            )?;
         }
         Ok(())
     }

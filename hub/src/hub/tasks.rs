@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::ports::{ClaimKey, Op, StoreError};
 use crate::task::{Task, TaskCursor, TaskQuery};
 use interzone_protocol::vocab::{
-    Artifact, ContextId, Message, Metadata, Priority, TaskId, TaskState,
+    Artifact, ContextId, Message, Metadata, Priority, Role, TaskId, TaskState,
 };
 use std::time::Duration;
 
@@ -88,7 +88,8 @@ impl Hub {
     /// error: it gives the task that the first call began.
     pub async fn create_task(&self, caller: &Caller, new: NewTask) -> Result<Task, HubError> {
         let limits = &self.inner.limits;
-        limits.parts("the message", &new.message)?;
+        limits.message(&new.message)?;
+        not_the_agents(&new.message)?;
         limits.metadata(new.metadata.as_ref())?;
         Limits::count("subscriptions of a task", new.pushes.len(), limits.pushes)?;
         let agent = self.agents().route(&new.route)?;
@@ -195,7 +196,7 @@ impl Hub {
         caller: &Caller,
         query: TaskQuery,
     ) -> Result<TaskPage, HubError> {
-        let limit = query.limit.clamp(1, self.inner.limits.page);
+        let limit = query.limit.clamp(1, self.inner.limits.page.max(1));
         let owner = caller.lists().or(query.owner);
         let mut query = TaskQuery {
             owner,
@@ -238,7 +239,8 @@ impl Hub {
         message: Message,
     ) -> Result<Task, HubError> {
         let limits = &self.inner.limits;
-        limits.parts("the message", &message)?;
+        limits.message(&message)?;
+        not_the_agents(&message)?;
         let decide = |draft: &mut Draft| {
             let state = draft.task.state;
             if state.is_terminal() {
@@ -273,6 +275,7 @@ impl Hub {
         id: &TaskId,
         reason: Option<&str>,
     ) -> Result<Task, HubError> {
+        self.inner.limits.reason(reason)?;
         let decide = |draft: &mut Draft| {
             let state = draft.task.state;
             if state == TaskState::Canceled {
@@ -290,6 +293,19 @@ impl Hub {
         };
         Ok(self.change_task(Some(caller), id, None, decide).await?.0)
     }
+}
+
+/// What the agent says comes from its runs. A caller who could speak for it would forge its words, and
+/// nobody would answer them.
+fn not_the_agents(message: &Message) -> Result<(), HubError> {
+    if message.role() == Role::Agent {
+        let reason = "only the agent itself speaks as the agent; use user or system";
+        return Err(HubError::Invalid {
+            field: "role",
+            reason,
+        });
+    }
+    Ok(())
 }
 
 /// Callers never share keys, however they spell them.

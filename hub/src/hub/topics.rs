@@ -53,6 +53,7 @@ impl Hub {
             new.patterns.len(),
             limits.patterns,
         )?;
+        limits.about("what is said of the subscription", new.about.as_ref())?;
         let mine = SubscriptionQuery {
             owner: Some(caller.principal.clone()),
             ..Default::default()
@@ -106,7 +107,7 @@ impl Hub {
         query: SubscriptionQuery,
     ) -> Result<(Vec<Subscription>, u64), HubError> {
         let owner = caller.lists().or(query.owner);
-        let limit = query.limit.clamp(1, self.inner.limits.page);
+        let limit = query.limit.clamp(1, self.inner.limits.page.max(1));
         Ok(self
             .store()
             .subscriptions(&SubscriptionQuery {
@@ -188,14 +189,12 @@ impl Hub {
                     .patterns
                     .retain(|pattern| !topics.contains(pattern));
             }
+            subscription.revision += 1;
             let left =
                 (topics.is_some() && !subscription.patterns.is_empty()).then_some(subscription);
             let op = match left.clone() {
                 None => Op::RemoveSubscription(id.clone()),
-                Some(mut left) => {
-                    left.revision += 1;
-                    Op::UpdateSubscription(Box::new(left))
-                }
+                Some(left) => Op::UpdateSubscription(Box::new(left)),
             };
             match self.write_subscription(self.now(), op).await {
                 Ok(()) => return Ok(left),
@@ -218,6 +217,13 @@ impl Hub {
         body: Json,
     ) -> Result<Published, HubError> {
         self.inner.limits.signal(&body)?;
+        // What happens to tasks and streams is told by the hub itself, to those it concerns.
+        if matches!(topic.segments().next(), Some("task" | "stream")) {
+            return Err(HubError::Invalid {
+                field: "topic",
+                reason: "topics that begin with task or stream are the hub's own",
+            });
+        }
         let at = self.now();
         let publisher = caller.principal.clone();
         let signal = Signal {
@@ -253,7 +259,8 @@ impl Hub {
         self.live_subscription(caller, id).await?;
         let now = self.now();
         let random = self.inner.ids.random();
-        let mut waits: Vec<Duration> = (1..policy.attempts)
+        // The last wait goes for all further attempts, so there need not be one for each.
+        let mut waits: Vec<Duration> = (1..policy.attempts.min(64))
             .filter_map(|attempt| policy.wait_after(attempt, random))
             .collect();
         // After the last attempt there is a last wait too, in which an acknowledgement may come.
@@ -330,18 +337,30 @@ impl Hub {
         })
     }
 
-    /// Moves a subscription to another state, if it may go there.
-    pub(super) async fn move_subscription(
+    async fn move_subscription(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
         to: SubscriptionState,
         change: impl Fn(&mut Subscription),
     ) -> Result<Subscription, HubError> {
+        self.move_subscription_if(caller, id, to, |_| true, change)
+            .await
+    }
+
+    /// Moves a subscription to another state, if it may go there and the reason for it still holds.
+    pub(super) async fn move_subscription_if(
+        &self,
+        caller: &Caller,
+        id: &SubscriptionId,
+        to: SubscriptionState,
+        still: impl Fn(&Subscription) -> bool,
+        change: impl Fn(&mut Subscription),
+    ) -> Result<Subscription, HubError> {
         for _ in 0..ROUNDS {
             let mut subscription = self.subscription(caller, id).await?;
             let state = subscription.state;
-            if !state.may_become(to) {
+            if !state.may_become(to) || !still(&subscription) {
                 return Err(HubError::SubscriptionNotReady {
                     id: id.clone(),
                     state,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 
 /// How long a watcher relies on being told before it looks by itself.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -45,6 +46,8 @@ pub struct Watch {
     last: u64,
     /// Whether the log may hold more than has been read.
     look: bool,
+    /// When to look by itself, however often the waiting is broken off and begun again.
+    look_at: Instant,
     over: bool,
     text: Text,
 }
@@ -82,6 +85,7 @@ impl Hub {
             read: VecDeque::new(),
             last: after,
             look: true,
+            look_at: Instant::now() + LOOK_EVERY,
             over: false,
             text: Text::default(),
         })
@@ -134,9 +138,9 @@ impl Watch {
                     .store()
                     .events(&self.subject, self.last, PAGE)
                     .await?;
-                self.look = events.len() == PAGE;
-                self.read.extend(events.into_iter().map(Arc::new));
-                if !self.read.is_empty() {
+                if !events.is_empty() {
+                    self.look = events.len() == PAGE;
+                    self.read.extend(events.into_iter().map(Arc::new));
                     continue;
                 }
                 // The log has no more: either more will come, or the subject is over, or gone, and
@@ -145,15 +149,17 @@ impl Watch {
                     self.over = true;
                     return Ok(None);
                 }
+                self.look = false;
+                self.look_at = Instant::now() + LOOK_EVERY;
             }
-            match tokio::time::timeout(LOOK_EVERY, self.news.recv()).await {
+            match tokio::time::timeout_at(self.look_at, self.news.recv()).await {
                 Err(_) | Ok(Ok(News::Look) | Err(RecvError::Lagged(_))) => self.look = true,
                 Ok(Err(RecvError::Closed)) => {
                     self.news = self.hub.inner.bus.listen(&self.subject);
                     self.look = true;
                 }
                 Ok(Ok(News::Event(event))) => {
-                    if event.seq == self.last + 1 {
+                    if Some(event.seq) == self.last.checked_add(1) {
                         return Ok(Some(self.show(event)));
                     }
                     // Either it has been shown, or something between it and the last was missed.

@@ -41,6 +41,7 @@ const KEEP: Retention = Retention {
     delivered: HOUR.saturating_mul(24),
     dead: HOUR.saturating_mul(24),
     ended_subscriptions: HOUR.saturating_mul(24),
+    unfetched: Duration::MAX,
 };
 
 fn hours(count: i64) -> Timestamp {
@@ -386,6 +387,7 @@ async fn leaves_alone_what_is_not_finished(on: Engine) {
         delivered: Duration::ZERO,
         dead: Duration::ZERO,
         ended_subscriptions: Duration::ZERO,
+        unfetched: Duration::MAX,
     };
     let purged = purge(
         &*store,

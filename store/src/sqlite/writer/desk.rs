@@ -162,8 +162,10 @@ impl Desk {
                 if matches!(error, StoreError::Full) {
                     self.tight = true;
                     self.scarce = SCARCE;
-                } else {
-                    self.bury_the_tail();
+                } else if !self.bury_the_tail() {
+                    return Err(StoreError::InDoubt(
+                        "the disk took neither the write nor its undoing".to_owned(),
+                    ));
                 }
                 Err(error)
             }
@@ -231,16 +233,17 @@ impl Desk {
 
     /// After a sync has failed, the log may end with a whole transaction that callers are about to be
     /// told was not written. It does not count for us, but it would after a crash; so something else
-    /// is written in its place before they are told.
-    fn bury_the_tail(&self) {
+    /// is written in its place before they are told. Answers whether that was done.
+    fn bury_the_tail(&self) -> bool {
         let probe = "UPDATE meta SET value = value + 1 WHERE name = 'probe'";
         for _ in 0..3 {
             match self.connection.execute_batch(probe) {
-                Ok(()) => return,
+                Ok(()) => return true,
                 Err(error) => tracing::error!(%error, "the disk does not take anything now"),
             }
             self.roll_back();
         }
+        false
     }
 
     /// Looks at the log now and then, and copies it into the database when it has become long.

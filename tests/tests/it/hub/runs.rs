@@ -315,3 +315,39 @@ async fn writers_at_the_same_time_all_get_through() {
         9
     );
 }
+
+#[tokio::test]
+async fn a_claim_that_was_lost_does_not_begin() {
+    let world = World::new().await;
+    ask(&world, "x").await;
+    turn(&*world.claim("n1").await).await;
+    world.pass(LEASE + Duration::from_secs(1));
+    let paused = world.claim("n2").await;
+    world.pass(LEASE + Duration::from_secs(1));
+    let quick = world.claim("n3").await;
+    assert!(matches!(paused.begin().await.unwrap(), TurnStart::Nothing));
+    assert!(paused.stop().is_cancelled());
+    turn(&quick).await;
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_delays_no_work() {
+    let world = World::new().await;
+    let id = ask(&world, "first").await;
+    let run = world.claim("n1").await;
+    let first = turn(&run).await;
+    world.pass(Duration::from_secs(3_600));
+    run.renew(LEASE).await.unwrap();
+    let question = interzone_hub::Outcome::InputRequired(Message::agent_text("which?"));
+    run.end(&first, question).await.unwrap();
+    world
+        .clock
+        .0
+        .fetch_sub(3_600_000, std::sync::atomic::Ordering::SeqCst);
+    world
+        .hub
+        .send(&caller("alice"), &id, Message::user_text("that"))
+        .await
+        .unwrap();
+    assert_eq!(turn(&*world.claim("n1").await).await.message.text(), "that");
+}

@@ -339,3 +339,50 @@ async fn publishers_and_subscribers_at_the_same_time_agree() {
         (1..=u64::try_from(got.len()).unwrap()).collect::<Vec<_>>()
     );
 }
+
+#[tokio::test]
+async fn what_nobody_fetches_is_given_up_by_the_sweep() {
+    let world = World::new().await;
+    let id = world
+        .hub
+        .subscribe(&caller("a"), new(&["t"]))
+        .await
+        .unwrap()
+        .id;
+    publish(&world, "t", "old").await;
+    world.pass(Duration::from_secs(31 * 86_400));
+    publish(&world, "t", "new").await;
+    world
+        .hub
+        .sweep(&operator(), &Retention::default())
+        .await
+        .unwrap();
+    let left = world
+        .hub
+        .unacked_signals(&caller("a"), &id, 0, 10)
+        .await
+        .unwrap();
+    let left: Vec<_> = left
+        .iter()
+        .map(|delivery| delivery.signal.id.as_str())
+        .collect();
+    assert_eq!(left, ["new"]);
+    let buried = world.hub.store().buried_signals(10).await.unwrap();
+    assert_eq!(buried.len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_but_the_hub_speaks_of_tasks_and_streams() {
+    let world = World::new().await;
+    for topic in ["task.t-1.state", "stream.s-1.chunk", "task"] {
+        let (topic, id) = (Topic::new(topic).unwrap(), SignalId::new("s").unwrap());
+        let forged = world
+            .hub
+            .publish(&caller("eve"), topic, id, Json::of(&1).unwrap())
+            .await;
+        assert!(matches!(
+            forged,
+            Err(HubError::Invalid { field: "topic", .. })
+        ));
+    }
+}
