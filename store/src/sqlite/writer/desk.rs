@@ -1,7 +1,7 @@
 //! The writer's thread: groups, transactions, and the log.
 
 use super::Shared;
-use crate::sqlite::fault::{Outcome, again};
+use crate::sqlite::fault::{Fault, Outcome, again};
 use crate::sqlite::job::{Counters, Job, Session, Wakes};
 use crate::sqlite::open::mark_clean;
 use crate::sqlite::queue::Taken;
@@ -24,6 +24,9 @@ const LONG: Duration = Duration::from_secs(3600);
 const CHECKPOINT_WHEN_QUIET: i64 = 1_000;
 /// Pages of log after which it is copied even though somebody waits (32 MiB).
 const CHECKPOINT_ALWAYS: i64 = 8_000;
+/// Pages of log after which readers are waited for, so that it can begin anew (64 MiB). They end
+/// soon, and those that come meanwhile do not need the log.
+const CHECKPOINT_WAITING: i64 = 16_000;
 
 type Jobs = Vec<Box<dyn Job>>;
 
@@ -37,6 +40,9 @@ pub(super) struct Desk {
     unchecked: u64,
     /// Whether the log may hold something that is not in the database yet.
     uncopied: bool,
+    /// Why the log could not be copied. Until it can be, nothing is added to it: a log that takes
+    /// all the room there is would leave none for the copy, and never get shorter.
+    stuck: Option<StoreError>,
 }
 
 impl Desk {
@@ -48,6 +54,7 @@ impl Desk {
             wakes: Wakes::default(),
             unchecked: 0,
             uncopied: true,
+            stuck: None,
         }
     }
 
@@ -92,6 +99,12 @@ impl Desk {
 
     /// Does a group of jobs and answers all of them.
     fn group(&mut self, jobs: &mut Jobs) {
+        if self.stuck.is_some() {
+            self.checkpoint();
+        }
+        if let Some(error) = &self.stuck {
+            return refuse(jobs, error);
+        }
         let outside: Jobs = jobs.extract_if(.., |job| job.is_outside()).collect();
         if !jobs.is_empty() {
             let before = self.connection.total_changes();
@@ -106,9 +119,7 @@ impl Desk {
                 }
                 Err(error) => {
                     self.wakes.clear();
-                    tracing::warn!(%error, jobs = jobs.len(), "nothing of this group was written");
-                    jobs.drain(..)
-                        .for_each(|job| job.answer(Err(again(&error))));
+                    refuse(jobs, &error);
                 }
             }
         }
@@ -240,7 +251,8 @@ impl Desk {
         };
         match self.log_pages() {
             Ok(pages) if pages < limit => {}
-            Ok(_) => self.checkpoint(),
+            Ok(pages) if pages < CHECKPOINT_WAITING => self.checkpoint(),
+            Ok(_) => self.copy_log("PRAGMA wal_checkpoint(RESTART)"),
             Err(error) => tracing::warn!(%error, "the log's length cannot be read"),
         }
     }
@@ -252,15 +264,20 @@ impl Desk {
         look.query_row([], |row| row.get(1))
     }
 
-    fn checkpoint(&self) {
+    fn checkpoint(&mut self) {
+        self.copy_log("PRAGMA wal_checkpoint(PASSIVE)");
+    }
+
+    fn copy_log(&mut self, sql: &str) {
         let copy = |connection: &Connection| -> rusqlite::Result<()> {
-            let mut copy = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
-            copy.query_row([], |_| Ok(()))
+            connection.prepare_cached(sql)?.query_row([], |_| Ok(()))
         };
-        if let Err(error) = copy(&self.connection) {
-            // The log goes on growing, and is copied when it can be.
+        let stuck = copy(&self.connection).err();
+        let stuck = stuck.map(|error| StoreError::from(Fault::from(error)));
+        if let Some(error) = &stuck {
             tracing::warn!(%error, "the log could not be copied into the database");
         }
+        self.stuck = stuck;
     }
 
     /// The orderly end: the log is empty and the mark says so.
@@ -280,6 +297,12 @@ impl Desk {
             Ok(()) => {}
         }
     }
+}
+
+/// Tells all of them that nothing was written.
+fn refuse(jobs: &mut Jobs, error: &StoreError) {
+    tracing::warn!(%error, jobs = jobs.len(), "nothing of this group was written");
+    jobs.drain(..).for_each(|job| job.answer(Err(again(error))));
 }
 
 /// However the thread ends, nobody waits for it in vain.
