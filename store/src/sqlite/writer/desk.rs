@@ -21,12 +21,13 @@ const IDLE: Duration = Duration::from_millis(500);
 /// How long to wait when there is nothing to do while idle.
 const LONG: Duration = Duration::from_secs(3600);
 /// Pages of log after which it is copied into the database while nobody waits.
-const CHECKPOINT_WHEN_QUIET: i64 = 1_000;
-/// Pages of log after which it is copied even though somebody waits (32 MiB).
-const CHECKPOINT_ALWAYS: i64 = 8_000;
+const SHORT_LOG: i64 = 1_000;
+/// Pages of log after which it is copied even though somebody waits (32 MiB), in a database that is
+/// at least as long: no log is much longer than what it belongs to.
+const LONG_LOG: i64 = 8_000;
 /// Pages of log after which readers are waited for, so that it can begin anew (64 MiB). They end
 /// soon, and those that come meanwhile do not need the log.
-const CHECKPOINT_WAITING: i64 = 16_000;
+const TOO_LONG_LOG: i64 = 16_000;
 
 type Jobs = Vec<Box<dyn Job>>;
 
@@ -43,6 +44,9 @@ pub(super) struct Desk {
     /// Why the log could not be copied. Until it can be, nothing is added to it: a log that takes
     /// all the room there is would leave none for the copy, and never get shorter.
     stuck: Option<StoreError>,
+    /// The most pages of log there have been room for, once the disk was found to be full: later logs
+    /// stay below, so that the room they leave is there for the database.
+    room: i64,
 }
 
 impl Desk {
@@ -55,6 +59,7 @@ impl Desk {
             unchecked: 0,
             uncopied: true,
             stuck: None,
+            room: i64::MAX,
         }
     }
 
@@ -156,6 +161,9 @@ impl Desk {
                 if !matches!(error, StoreError::Full) {
                     self.bury_the_tail();
                 }
+                if let Ok(pages) = self.log_pages() {
+                    self.room = self.room.min((pages * 3 / 4).max(1));
+                }
                 // A log that is copied can be written over, which needs no more room.
                 self.checkpoint();
                 Err(error)
@@ -238,20 +246,23 @@ impl Desk {
 
     /// Looks at the log now and then, and copies it into the database when it has become long.
     fn checkpoint_if_long(&mut self) {
-        // A page holds several changes, an index spreads one over several pages: about as many.
-        let quiet = self.shared.queue.len() == 0;
-        if self.unchecked < if quiet { 500 } else { 4_000 } {
+        // One change touches two or three pages, many together fewer.
+        if self.unchecked < 200 {
             return;
         }
         self.unchecked = 0;
-        let limit = if quiet {
-            CHECKPOINT_WHEN_QUIET
-        } else {
-            CHECKPOINT_ALWAYS
+        let quiet = self.shared.queue.len() == 0;
+        let look = || -> rusqlite::Result<(i64, i64)> {
+            if quiet {
+                return Ok((self.log_pages()?, SHORT_LOG));
+            }
+            let mut pages = self.connection.prepare_cached("PRAGMA page_count")?;
+            let pages: i64 = pages.query_row([], |row| row.get(0))?;
+            Ok((self.log_pages()?, pages.clamp(SHORT_LOG, LONG_LOG)))
         };
-        match self.log_pages() {
-            Ok(pages) if pages < limit => {}
-            Ok(pages) if pages < CHECKPOINT_WAITING => self.checkpoint(),
+        match look() {
+            Ok((log, limit)) if log < limit.min(self.room) => {}
+            Ok((log, _)) if log < TOO_LONG_LOG => self.checkpoint(),
             Ok(_) => self.copy_log("PRAGMA wal_checkpoint(RESTART)"),
             Err(error) => tracing::warn!(%error, "the log's length cannot be read"),
         }
