@@ -1,7 +1,7 @@
 //! The writer's thread: groups, transactions, and the log.
 
 use super::Shared;
-use crate::sqlite::fault::{Outcome, again};
+use crate::sqlite::fault::{Fault, Outcome, again};
 use crate::sqlite::job::{Counters, Job, Session, Wakes};
 use crate::sqlite::open::mark_clean;
 use crate::sqlite::queue::Taken;
@@ -21,14 +21,13 @@ const IDLE: Duration = Duration::from_millis(500);
 /// How long to wait when there is nothing to do while idle.
 const LONG: Duration = Duration::from_secs(3600);
 /// Pages of log after which it is copied into the database while nobody waits.
-const CHECKPOINT_WHEN_QUIET: i64 = 1_000;
-/// Pages of log after which it is copied even though somebody waits (32 MiB).
-const CHECKPOINT_ALWAYS: i64 = 8_000;
-
-/// Pages of log after which it is copied while room is scarce.
-const CHECKPOINT_WHEN_TIGHT: i64 = 64;
-/// For how many groups room counts as scarce after there was none.
-const SCARCE: u32 = 10_000;
+const SHORT_LOG: i64 = 1_000;
+/// Pages of log after which it is copied even though somebody waits (32 MiB), in a database that is
+/// at least as long: no log is much longer than what it belongs to.
+const LONG_LOG: i64 = 8_000;
+/// Pages of log after which readers are waited for, so that it can begin anew (64 MiB). They end
+/// soon, and those that come meanwhile do not need the log.
+const TOO_LONG_LOG: i64 = 16_000;
 
 type Jobs = Vec<Box<dyn Job>>;
 
@@ -42,10 +41,12 @@ pub(super) struct Desk {
     unchecked: u64,
     /// Whether the log may hold something that is not in the database yet.
     uncopied: bool,
-    /// Whether a group has found no room, and the log has not been emptied since.
-    tight: bool,
-    /// For how many more groups room counts as scarce, so that the log is kept short.
-    scarce: u32,
+    /// Why the log could not be copied. Until it can be, nothing is added to it: a log that takes
+    /// all the room there is would leave none for the copy, and never get shorter.
+    stuck: Option<StoreError>,
+    /// The most pages of log there have been room for, once the disk was found to be full: later logs
+    /// stay below, so that the room they leave is there for the database.
+    room: i64,
 }
 
 impl Desk {
@@ -57,8 +58,8 @@ impl Desk {
             wakes: Wakes::default(),
             unchecked: 0,
             uncopied: true,
-            tight: false,
-            scarce: 0,
+            stuck: None,
+            room: i64::MAX,
         }
     }
 
@@ -93,7 +94,8 @@ impl Desk {
                     shared.busy_since.store(0, Ordering::Relaxed);
                 }
                 Taken::Nothing => {
-                    self.uncopied = !self.checkpoint();
+                    self.checkpoint();
+                    self.uncopied = false;
                 }
                 Taken::End => return,
             }
@@ -102,6 +104,12 @@ impl Desk {
 
     /// Does a group of jobs and answers all of them.
     fn group(&mut self, jobs: &mut Jobs) {
+        if self.stuck.is_some() {
+            self.checkpoint();
+        }
+        if let Some(error) = &self.stuck {
+            return refuse(jobs, error);
+        }
         let outside: Jobs = jobs.extract_if(.., |job| job.is_outside()).collect();
         if !jobs.is_empty() {
             let before = self.connection.total_changes();
@@ -116,9 +124,7 @@ impl Desk {
                 }
                 Err(error) => {
                     self.wakes.clear();
-                    tracing::warn!(%error, jobs = jobs.len(), "nothing of this group was written");
-                    jobs.drain(..)
-                        .for_each(|job| job.answer(Err(again(&error))));
+                    refuse(jobs, &error);
                 }
             }
         }
@@ -132,13 +138,6 @@ impl Desk {
 
     /// Does the jobs in one transaction. An error means that nothing of any of them is there.
     fn durably(&mut self, jobs: &mut Jobs) -> Result<Vec<Result<(), StoreError>>, StoreError> {
-        // The log holds many versions of the same pages, and takes up room that the database would
-        // not. Until it has been emptied, whatever room there is again is kept for that: writing on
-        // would lengthen the log, and the disk would be full for good.
-        if self.tight && !self.empty_the_log() {
-            return Err(StoreError::Full);
-        }
-        self.tight = false;
         let outcomes = match self.attempt(jobs, false) {
             Ok(Some(outcomes)) => Ok(outcomes),
             Ok(None) => {
@@ -158,15 +157,16 @@ impl Desk {
             }
             Err(fault) => {
                 self.roll_back();
-                let error = StoreError::from(fault);
-                if matches!(error, StoreError::Full) {
-                    self.tight = true;
-                    self.scarce = SCARCE;
-                } else if !self.bury_the_tail() {
-                    return Err(StoreError::InDoubt(
-                        "the disk took neither the write nor its undoing".to_owned(),
-                    ));
+                let mut error = StoreError::from(fault);
+                if !matches!(error, StoreError::Full) && !self.bury_the_tail() {
+                    let why = "the disk took neither the write nor its undoing";
+                    error = StoreError::InDoubt(why.to_owned());
                 }
+                if let Ok(pages) = self.log_pages() {
+                    self.room = self.room.min((pages * 3 / 4).max(1));
+                }
+                // A log that is copied can be written over, which needs no more room.
+                self.checkpoint();
                 Err(error)
             }
         }
@@ -248,23 +248,24 @@ impl Desk {
 
     /// Looks at the log now and then, and copies it into the database when it has become long.
     fn checkpoint_if_long(&mut self) {
-        let quiet = self.shared.queue.len() == 0;
-        // A page holds several changes, an index spreads one over several pages: about as many.
-        let (changes, limit) = match (self.scarce, quiet) {
-            (1.., _) => (0, CHECKPOINT_WHEN_TIGHT),
-            (0, true) => (500, CHECKPOINT_WHEN_QUIET),
-            (0, false) => (4_000, CHECKPOINT_ALWAYS),
-        };
-        self.scarce = self.scarce.saturating_sub(1);
-        if self.unchecked < changes {
+        // One change touches two or three pages, many together fewer.
+        if self.unchecked < 200 {
             return;
         }
         self.unchecked = 0;
-        match self.log_pages() {
-            Ok(pages) if pages < limit => {}
-            Ok(_) => {
-                self.checkpoint();
+        let quiet = self.shared.queue.len() == 0;
+        let look = || -> rusqlite::Result<(i64, i64)> {
+            if quiet {
+                return Ok((self.log_pages()?, SHORT_LOG));
             }
+            let mut pages = self.connection.prepare_cached("PRAGMA page_count")?;
+            let pages: i64 = pages.query_row([], |row| row.get(0))?;
+            Ok((self.log_pages()?, pages.clamp(SHORT_LOG, LONG_LOG)))
+        };
+        match look() {
+            Ok((log, limit)) if log < limit.min(self.room) => {}
+            Ok((log, _)) if log < TOO_LONG_LOG => self.checkpoint(),
+            Ok(_) => self.copy_log("PRAGMA wal_checkpoint(RESTART)"),
             Err(error) => tracing::warn!(%error, "the log's length cannot be read"),
         }
     }
@@ -276,38 +277,20 @@ impl Desk {
         look.query_row([], |row| row.get(1))
     }
 
-    /// Copies the log into the database, as far as nobody still reads it. Tells whether that could
-    /// be done: a log that is copied is written over, and needs no more room.
-    fn checkpoint(&self) -> bool {
-        let copy = |connection: &Connection| -> rusqlite::Result<()> {
-            let mut copy = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
-            copy.query_row([], |_| Ok(()))
-        };
-        match copy(&self.connection) {
-            Ok(()) => true,
-            Err(error) => {
-                // The log goes on growing, and is copied when it can be.
-                tracing::warn!(%error, "the log could not be copied into the database");
-                false
-            }
-        }
+    fn checkpoint(&mut self) {
+        self.copy_log("PRAGMA wal_checkpoint(PASSIVE)");
     }
 
-    /// Copies the whole log into the database and gives its room back. Tells whether that could be
-    /// done: it needs a little room itself, and nobody who still reads.
-    fn empty_the_log(&self) -> bool {
-        let emptied = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
-                row.get::<_, i64>(0)
-            });
-        match emptied {
-            Ok(busy) => busy == 0,
-            Err(error) => {
-                tracing::warn!(%error, "there is no room to empty the log");
-                false
-            }
+    fn copy_log(&mut self, sql: &str) {
+        let copy = |connection: &Connection| -> rusqlite::Result<()> {
+            connection.prepare_cached(sql)?.query_row([], |_| Ok(()))
+        };
+        let stuck = copy(&self.connection).err();
+        let stuck = stuck.map(|error| StoreError::from(Fault::from(error)));
+        if let Some(error) = &stuck {
+            tracing::warn!(%error, "the log could not be copied into the database");
         }
+        self.stuck = stuck;
     }
 
     /// The orderly end: the log is empty and the mark says so.
@@ -327,6 +310,12 @@ impl Desk {
             Ok(()) => {}
         }
     }
+}
+
+/// Tells all of them that nothing was written.
+fn refuse(jobs: &mut Jobs, error: &StoreError) {
+    tracing::warn!(%error, jobs = jobs.len(), "nothing of this group was written");
+    jobs.drain(..).for_each(|job| job.answer(Err(again(error))));
 }
 
 /// However the thread ends, nobody waits for it in vain.
