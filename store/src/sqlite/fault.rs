@@ -64,6 +64,7 @@ pub(super) fn again(error: &StoreError) -> StoreError {
         StoreError::Unavailable(why) => StoreError::Unavailable(why.clone()),
         StoreError::Unusable(why) => StoreError::Unusable(why.clone()),
         StoreError::Corrupt(why) => StoreError::Corrupt(why.clone()),
+        StoreError::InDoubt(why) => StoreError::InDoubt(why.clone()),
         other => StoreError::Unavailable(other.to_string()),
     }
 }
