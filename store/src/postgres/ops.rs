@@ -130,7 +130,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
         }
         Op::Publish { signal, to } => {
             let to: Vec<&str> = to.iter().map(|id| id.as_str()).collect();
-            vec![publish(signal, to, at)]
+            vec![publish(signal, to)]
         }
     })
 }
@@ -335,7 +335,10 @@ fn raise_epoch() -> Checked<'static> {
     )
 }
 
-fn publish<'a>(signal: &'a Signal, to: Vec<&'a str>, at: i64) -> Checked<'a> {
+/// Due before any moment that a clock can show, whatever the commit's own moment is.
+const AT_ONCE: i64 = i64::MIN;
+
+fn publish<'a>(signal: &'a Signal, to: Vec<&'a str>) -> Checked<'a> {
     let (body, subject, seq) = match &signal.body {
         SignalBody::Sent(body) => (Some(body.as_str()), None, None),
         SignalBody::Event(subject, seq) => (None, Some(subject.key()), Some(column(*seq))),
@@ -360,7 +363,7 @@ fn publish<'a>(signal: &'a Signal, to: Vec<&'a str>, at: i64) -> Checked<'a> {
             subject,
             seq,
             to,
-            at
+            AT_ONCE
         ],
         IfNone::Fine,
     )
