@@ -30,9 +30,6 @@ pub enum HubError {
         /// The state it cannot enter.
         to: TaskState,
     },
-    /// There is no such push subscription on the task.
-    #[error("there is no subscription {0}")]
-    PushNotFound(SubscriptionId),
     /// There is no such stream, or the caller has nothing to do with it.
     #[error("there is no stream {0}")]
     StreamNotFound(StreamId),

@@ -2,7 +2,6 @@
 
 use interzone_protocol::vocab::{Topic, TopicPattern};
 use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
 
 /// Patterns and whose they are.
 ///
@@ -45,10 +44,6 @@ impl<T> Node<T> {
             ends: Vec::new(),
         }
     }
-
-    fn is_bare(&self) -> bool {
-        self.named.is_empty() && self.one.is_none() && self.many.is_none() && self.ends.is_empty()
-    }
 }
 
 impl<T> Default for TopicTrie<T> {
@@ -59,7 +54,7 @@ impl<T> Default for TopicTrie<T> {
     }
 }
 
-impl<T: Clone + Ord + Hash> TopicTrie<T> {
+impl<T: Clone + Ord> TopicTrie<T> {
     /// Adds a pattern for `whose`.
     pub fn insert(&mut self, pattern: &TopicPattern, whose: T) {
         let mut at = 0;
@@ -71,27 +66,6 @@ impl<T: Clone + Ord + Hash> TopicTrie<T> {
         {
             node.ends.push(whose);
         }
-    }
-
-    /// Removes a pattern of `whose`. What no pattern uses any more is kept until
-    /// [`TopicTrie::is_wasteful`] says that a new tree is worth its making.
-    pub fn remove(&mut self, pattern: &TopicPattern, whose: &T) {
-        let mut at = 0;
-        for segment in pattern.segments() {
-            match self.nodes.get(at).and_then(|node| node.child(segment)) {
-                Some(next) => at = next,
-                None => return,
-            }
-        }
-        if let Some(node) = self.nodes.get_mut(at) {
-            node.ends.retain(|end| end != whose);
-        }
-    }
-
-    /// Whether most of the tree is left over from patterns that were removed.
-    pub fn is_wasteful(&self) -> bool {
-        self.nodes.len() > 64
-            && self.nodes.iter().filter(|n| n.is_bare()).count() * 2 > self.nodes.len()
     }
 
     /// Everyone with a pattern that selects the topic, each once, in order.
@@ -168,7 +142,6 @@ mod tests {
         #[test]
         fn the_tree_agrees_with_each_pattern(
             patterns in prop::collection::vec(pattern(), 0..12),
-            removed in prop::collection::vec(any::<bool>(), 12),
             topic in prop::collection::vec(prop::sample::select(vec!["a", "b", "c"]), 1..7),
         ) {
             let topic = Topic::new(topic.join(".")).unwrap();
@@ -176,27 +149,10 @@ mod tests {
             for (index, pattern) in patterns.iter().enumerate() {
                 trie.insert(pattern, index);
             }
-            let gone = |index: usize| removed[index];
-            for (index, pattern) in patterns.iter().enumerate().filter(|(index, _)| gone(*index)) {
-                trie.remove(pattern, &index);
-            }
             let expected: Vec<usize> = patterns.iter().enumerate()
-                .filter(|(index, pattern)| !gone(*index) && pattern.matches(&topic))
+                .filter(|(_, pattern)| pattern.matches(&topic))
                 .map(|(index, _)| index).collect();
             prop_assert_eq!(trie.matches(&topic), expected);
         }
-    }
-
-    #[test]
-    fn a_tree_of_left_overs_is_wasteful() {
-        let mut trie = TopicTrie::default();
-        let patterns: Vec<_> = (0..100)
-            .map(|n| TopicPattern::new(format!("a.b{n}")).unwrap())
-            .collect();
-        patterns.iter().for_each(|pattern| trie.insert(pattern, 1));
-        assert!(!trie.is_wasteful());
-        patterns.iter().for_each(|pattern| trie.remove(pattern, &1));
-        assert!(trie.is_wasteful());
-        trie.remove(&TopicPattern::new("never.there").unwrap(), &1);
     }
 }
