@@ -23,7 +23,7 @@ use interzone_jsonrpc::{
 pub enum Dialect {
     /// Between the zones: `execute_task` and what belongs to it.
     Zone,
-    /// ACP: `tasks.*`, `task.*` and `stream.*`.
+    /// ACP: `tasks.*`, `task.*` and `stream.*`, and our own `interzone.*` beside them.
     Acp,
     /// Cauce: `cauce.*`.
     Cauce,
@@ -42,7 +42,7 @@ impl Dialect {
             Some(Self::Zone)
         } else if method.starts_with("cauce.") {
             Some(Self::Cauce)
-        } else if ["tasks.", "task.", "stream."]
+        } else if ["tasks.", "task.", "stream.", "interzone."]
             .iter()
             .any(|family| method.starts_with(family))
         {

@@ -5,6 +5,7 @@
 //! strict its envelope is. Each dialect's wire types and error codes get a module of their own here.
 //! No I/O, no async, no state and no decision about who may do what may enter.
 
+pub mod acp;
 mod dialect;
 pub mod vocab;
 

@@ -1,0 +1,6 @@
+//! How bytes get in and out safely.
+//!
+//! The doors and windows of a zone: the TLS listener with its limits, the proof of who calls (OAuth2),
+//! the built-in issuer for those who have none, guarded ways out, and what a node tells of itself
+//! (logs, metrics, traces, audit). No task, no stream, no dialect and no error code may enter: what
+//! a refusal looks like on the wire is for the zone to say.

@@ -1,0 +1,33 @@
+//! Names, nulls and shapes on the wire.
+
+use super::{Method, MethodResult, TaskEvent, TasksCancelParams, TasksCreateParams};
+
+#[test]
+fn every_method_is_found_by_its_name() {
+    for method in Method::ALL {
+        assert_eq!(Method::from_name(method.name()), Some(method));
+    }
+}
+
+#[test]
+fn explicit_nulls_count_as_absent_and_are_not_sent() {
+    let text = r#"{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"hi","mimeType":null,"filename":null,"size":null,"encoding":null}],"timestamp":null,"agentId":null},"assignTo":null,"priority":null,"metadata":null}"#;
+    let params: TasksCreateParams = serde_json::from_str(text).unwrap();
+    assert_eq!(params.priority, None);
+    let written = serde_json::to_string(&params).unwrap();
+    assert!(!written.contains("null"), "{written}");
+    let cancel: TasksCancelParams =
+        serde_json::from_str(r#"{"taskId":"t","reason":null}"#).unwrap();
+    assert_eq!(cancel.reason, None);
+}
+
+#[test]
+fn results_name_what_they_carry() {
+    let text = r#"{"type":"notification","message":"taken"}"#;
+    let result: MethodResult = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&result).unwrap(), text);
+    assert_eq!(
+        serde_json::to_string(&TaskEvent::StatusChange).unwrap(),
+        r#""STATUS_CHANGE""#
+    );
+}
