@@ -83,6 +83,8 @@ pub struct ClientCredentials {
     pub scopes: Option<Vec<String>>,
     /// Whom the token is for, where the issuer wants to know.
     pub audience: Option<String>,
+    /// The address that the token is for, where the issuer wants to know by RFC 8707.
+    pub resource: Option<String>,
 }
 
 impl ClientCredentials {
@@ -94,6 +96,7 @@ impl ClientCredentials {
             token_url: None,
             scopes: None,
             audience: None,
+            resource: None,
         }
     }
 
@@ -115,6 +118,13 @@ impl ClientCredentials {
     #[must_use]
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.audience = Some(audience.into());
+        self
+    }
+
+    /// Says which address the token is for.
+    #[must_use]
+    pub fn resource(mut self, resource: impl Into<String>) -> Self {
+        self.resource = Some(resource.into());
         self
     }
 }

@@ -1,7 +1,8 @@
 //! Several calls in one request. Answers may come in any order; each is handed to whom it answers.
 
 use crate::answer;
-use crate::client::{Client, Outgoing, safety_of, scopes_of, written};
+use crate::client::call::Outgoing;
+use crate::client::{Client, safety_of, scopes_of, written};
 use crate::error::{AnswerFault, Error};
 use crate::methods::{Reader, raw};
 use crate::retry::Safety;

@@ -3,6 +3,7 @@
 //!
 //! It is told the time, so a test can be the clock.
 
+use crate::clock::after;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -57,6 +58,9 @@ impl BreakerPolicy {
     }
 }
 
+/// How long to wait while another call probes: about as long as that takes.
+const PROBE: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(crate) struct Breaker {
     policy: BreakerPolicy,
@@ -102,7 +106,7 @@ impl Breaker {
                 true
             }
             State::Open { until } => return Err(until.duration_since(now)),
-            State::Probing => return Err(self.policy.open_for),
+            State::Probing => return Err(PROBE),
         };
         Ok(Permit {
             breaker: self.clone(),
@@ -135,7 +139,7 @@ impl Permit {
         self.told = true;
         let policy = self.breaker.policy;
         let open = State::Open {
-            until: now + policy.open_for,
+            until: after(now, policy.open_for),
         };
         let probe = self.probe;
         self.breaker.change(|state| match state {

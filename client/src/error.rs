@@ -96,6 +96,7 @@ impl Error {
             Self::Refused(refusal) => refusal.retry_after,
             Self::Http { retry_after, .. } => *retry_after,
             Self::CircuitOpen { retry_in } => Some(*retry_in),
+            Self::Token(TokenError::Unreachable(error)) => error.retry_after(),
             _ => None,
         }
     }

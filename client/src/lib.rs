@@ -41,6 +41,7 @@ mod auth;
 mod batch;
 mod breaker;
 mod client;
+mod clock;
 mod error;
 mod methods;
 mod options;

@@ -2,6 +2,7 @@
 //! breaker. What is asked and what the answer means is not known here.
 
 use crate::breaker::{Breaker, BreakerPolicy};
+use crate::clock::after;
 use crate::error::{AnswerFault, Error};
 use crate::transport::{ByteStream, Transport, TransportError};
 use bytes::{Bytes, BytesMut};
@@ -23,7 +24,7 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn within(span: Duration) -> Self {
         Self {
-            at: Instant::now() + span,
+            at: after(Instant::now(), span),
             span,
         }
     }

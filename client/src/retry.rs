@@ -66,10 +66,13 @@ impl RetryPolicy {
     /// The wait before try `attempt`, where the second try is 0.
     pub(crate) fn wait(&self, attempt: u32) -> Duration {
         let factor = 2_u32.saturating_pow(attempt);
-        let most = self.base.saturating_mul(factor).min(self.cap);
+        let most = self.base.saturating_mul(factor).min(self.cap).min(DAY);
         most.mul_f64(fraction())
     }
 }
+
+/// No wait is longer, whatever a policy says.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A random number from 0 up to 1. Ids are random already, so no other source is needed.
 fn fraction() -> f64 {

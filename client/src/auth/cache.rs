@@ -256,6 +256,9 @@ impl Source {
         if let Some(audience) = &client.audience {
             form.push(("audience", audience));
         }
+        if let Some(resource) = &client.resource {
+            form.push(("resource", resource));
+        }
         let auth = ClientAuth {
             client_id: &client.client_id,
             secret: Some(&client.secret),

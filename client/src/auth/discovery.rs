@@ -52,12 +52,20 @@ struct AuthorizationServer {
 
 /// Finds the authorization server of the peer.
 pub(super) async fn find(issuer: &Issuer) -> Result<Metadata, Error> {
-    let resource = well_known(&issuer.base, "oauth-protected-resource");
-    if let Some(resource) = document::<ProtectedResource>(issuer, &resource).await? {
-        let Some(server) = resource.authorization_servers.first() else {
-            return Err(TokenError::NoEndpoint.into());
-        };
-        return of_server(issuer, server).await;
+    let mut root = issuer.base.clone();
+    root.set_path("");
+    let mut places = vec![well_known(&issuer.base, "oauth-protected-resource")];
+    let at_root = well_known(&root, "oauth-protected-resource");
+    if !places.contains(&at_root) {
+        places.push(at_root);
+    }
+    for place in places {
+        if let Some(resource) = document::<ProtectedResource>(issuer, &place).await? {
+            let Some(server) = resource.authorization_servers.first() else {
+                return Err(TokenError::NoEndpoint.into());
+            };
+            return of_server(issuer, server).await;
+        }
     }
     let url = named_by_refusal(issuer).await?;
     Ok(Metadata {

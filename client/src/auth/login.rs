@@ -39,6 +39,8 @@ pub struct Login {
     pub scopes: Vec<String>,
     /// The authorization server; found out from the agent if not said.
     pub issuer: Option<String>,
+    /// The address that the token is for, where the issuer wants to know by RFC 8707.
+    pub resource: Option<String>,
     /// How long the person in front of the browser has.
     pub patience: Duration,
 }
@@ -51,6 +53,7 @@ impl Login {
             secret: None,
             scopes: Vec::new(),
             issuer: None,
+            resource: None,
             patience: Duration::from_secs(300),
         }
     }
@@ -73,6 +76,13 @@ impl Login {
     #[must_use]
     pub fn issuer(mut self, url: impl Into<String>) -> Self {
         self.issuer = Some(url.into());
+        self
+    }
+
+    /// Says which address the token is for.
+    #[must_use]
+    pub fn resource(mut self, resource: impl Into<String>) -> Self {
+        self.resource = Some(resource.into());
         self
     }
 
@@ -111,12 +121,15 @@ impl Client {
         let waited = deadline.limit(loopback.returned(&state)).await;
         let returned = waited.map_err(|_| TokenError::Login("nobody came back in time"))??;
         check_issuer(&metadata, returned.issuer.as_deref())?;
-        let form = [
+        let mut form = vec![
             ("grant_type", "authorization_code"),
             ("code", returned.code.expose()),
             ("redirect_uri", &redirect),
             ("code_verifier", verifier.0.expose()),
         ];
+        if let Some(resource) = &login.resource {
+            form.push(("resource", resource));
+        }
         let auth = ClientAuth {
             client_id: &login.client_id,
             secret: login.secret.as_ref(),
@@ -145,6 +158,9 @@ fn page(authorize: &Url, login: &Login, redirect: &str, state: &str, verifier: &
         .append_pair("code_challenge_method", "S256");
     if !login.scopes.is_empty() {
         query.append_pair("scope", &login.scopes.join(" "));
+    }
+    if let Some(resource) = &login.resource {
+        query.append_pair("resource", resource);
     }
     drop(query);
     page

@@ -4,17 +4,23 @@
 
 use crate::Secret;
 use crate::error::TokenError;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use url::form_urlencoded;
 
 /// A request line and headers of a browser are far smaller.
 const REQUEST: usize = 16 * 1024;
 /// How long one browser connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many of them are served at once.
+const CONNECTIONS: usize = 16;
+/// How long to wait when none can be taken.
+const PAUSE: Duration = Duration::from_millis(100);
 const PATH: &str = "/callback";
 
 pub(super) struct Loopback {
@@ -45,22 +51,30 @@ impl Loopback {
     /// Waits until a browser comes with the right state. Browsers also ask for icons, open
     /// connections that they do not use, and may be sent here by anybody: none of that ends it.
     pub(super) async fn returned(&self, state: &str) -> Result<Returned, TokenError> {
+        let mut served = FuturesUnordered::new();
         loop {
-            let Ok((mut connection, _)) = self.listener.accept().await else {
-                // No descriptors left, most likely: others need the processor more.
-                tokio::task::yield_now().await;
-                continue;
-            };
-            let served = timeout(PATIENCE, serve(&mut connection, state)).await;
-            if let Ok(Some(outcome)) = served {
-                return outcome;
+            tokio::select! {
+                Some(outcome) = served.next() => {
+                    if let Ok(Some(outcome)) = outcome {
+                        return outcome;
+                    }
+                }
+                accepted = self.listener.accept(), if served.len() < CONNECTIONS => {
+                    match accepted {
+                        Ok((connection, _)) => {
+                            served.push(timeout(PATIENCE, serve(connection, state)));
+                        }
+                        // No descriptors left, most likely: that may pass.
+                        Err(_) => sleep(PAUSE).await,
+                    }
+                }
             }
         }
     }
 }
 
-async fn serve(connection: &mut TcpStream, state: &str) -> Option<Result<Returned, TokenError>> {
-    let request = head(connection).await?;
+async fn serve(mut connection: TcpStream, state: &str) -> Option<Result<Returned, TokenError>> {
+    let request = head(&mut connection).await?;
     let outcome = read(&request, state);
     let (status, words) = match &outcome {
         None => ("404 Not Found", "There is nothing here."),
