@@ -17,7 +17,7 @@ mod zone;
 mod tests;
 
 pub(crate) use agents::{AgentConfig, AgentKind, CommandConfig};
-pub(crate) use connection::Surroundings;
+pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
 pub(crate) use error::ConfigError;
 pub(crate) use oauth::{IntrospectionConfig, OAuthConfig};
 pub(crate) use zone::{

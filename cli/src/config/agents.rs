@@ -69,10 +69,10 @@ pub(super) fn read(whole: &mut Section<'_>, folder: &Path) -> Result<(Vec<AgentC
 
 impl AgentConfig {
     fn read(section: &mut Section<'_>, folder: &Path) -> Result<Self> {
-        const AN_ID: &str = "1 to 128 letters, digits, hyphens, underscores or dots";
-        let Some(id) = section.parsed::<AgentId>("id", AN_ID)? else {
+        let Some(id) = section.text("id")? else {
             return Err(section.missing("id", "callers ask for an agent by it"));
         };
+        let id = AgentId::new(&id.value).map_err(|error| id.refuse(error.to_string()))?;
         let Some(kind) = section.text("kind")? else {
             return Err(section.missing("kind", "write \"demo\" or \"command\""));
         };
@@ -83,7 +83,7 @@ impl AgentConfig {
         };
         let concurrency = section.number("concurrency", 1)?;
         Ok(Self {
-            id: id.value,
+            id,
             name: section.text("name")?.map(|found| found.value),
             description: section.text("description")?.map(|found| found.value),
             concurrency: concurrency.and_then(|number| usize::try_from(number).ok()),
