@@ -75,6 +75,38 @@ impl WireError {
     }
 }
 
+/// Why a call was not done: by the hub's rules, or before it was asked.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Hub(HubError),
+    /// Boxed, for most calls do not fail.
+    Wire(Box<WireError>),
+}
+
+impl Fault {
+    /// The hub's refusal of a call that asked for an agent by name.
+    pub(crate) fn for_agent(error: HubError, asked_for: Option<String>) -> Self {
+        match (error, asked_for) {
+            (error @ HubError::AgentUnavailable, Some(name)) => to_wire(&error, Dialect::Acp)
+                .and("agentId", echo(&name))
+                .into(),
+            (error, _) => Self::Hub(error),
+        }
+    }
+}
+
+impl From<HubError> for Fault {
+    fn from(error: HubError) -> Self {
+        Self::Hub(error)
+    }
+}
+
+impl From<WireError> for Fault {
+    fn from(error: WireError) -> Self {
+        Self::Wire(Box::new(error))
+    }
+}
+
 /// What the hub's refusal is in a dialect. Dialects without codes of their own say no more than the
 /// envelope's codes can.
 pub(crate) fn to_wire(error: &HubError, dialect: Dialect) -> WireError {
@@ -323,6 +355,19 @@ pub(crate) fn lacks_scope<'s>(
         "error=\"insufficient_scope\", scope=\"{}\", resource_metadata=\"{metadata_url}\"",
         names.join(" ")
     ));
+    error
+}
+
+/// A good token of somebody who does not run the zone.
+pub(crate) fn not_operator(scope: &str) -> WireError {
+    let mut error = WireError::new(
+        codes::INSUFFICIENT_SCOPE,
+        StatusCode::FORBIDDEN,
+        "Insufficient scope",
+        "insufficient_scope",
+    )
+    .with(json!({"requiredScopes": [scope]}));
+    error.challenge = Some(format!("error=\"insufficient_scope\", scope=\"{scope}\""));
     error
 }
 

@@ -1,22 +1,22 @@
 //! Params: read by name, and if they do not fit, where, what was expected, and what kind of value
 //! stood there instead. Never the value itself.
 
-use super::errors::{WireError, field};
+use super::errors::{Fault, WireError, field};
 use interzone_jsonrpc::{Kind, RawJson};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Reads params by name; absent ones are read as an empty object.
-pub(crate) fn read<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Result<T, WireError> {
+pub(crate) fn read<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Result<T, Fault> {
     let text = match params {
         None => "{}",
         Some(params) if params.kind() == Kind::Object => params.as_str(),
         Some(params) => {
-            return Err(field("params", "an object", params.kind().name()));
+            return Err(field("params", "an object", params.kind().name()).into());
         }
     };
     // The first reading is plain and fast; only what fails is read again to find out where.
-    serde_json::from_str(text).map_err(|_| explain::<T>(text))
+    serde_json::from_str(text).map_err(|_| explain::<T>(text).into())
 }
 
 fn explain<T: DeserializeOwned>(text: &str) -> WireError {
@@ -90,7 +90,7 @@ mod tests {
 
     fn fault<T: DeserializeOwned>(text: &str) -> String {
         let raw = RawJson::parse(text).unwrap();
-        let Err(error) = read::<T>(Some(&raw)) else {
+        let Err(Fault::Wire(error)) = read::<T>(Some(&raw)) else {
             panic!("{text} should not fit")
         };
         let data = error.data.unwrap();

@@ -132,6 +132,11 @@ impl Hub {
 }
 
 impl Watch {
+    /// What is watched.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
     /// The number of the last event shown: where to go on after an interruption.
     pub fn position(&self) -> u64 {
         self.last

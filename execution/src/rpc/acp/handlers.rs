@@ -50,7 +50,7 @@ pub(crate) async fn create(cx: &Context<'_>, params: TasksCreateParams) -> Outco
         metadata: params.metadata,
         ..NewTask::new(message.clone())
     };
-    let task = cx.hub().create_task(&cx.caller, new).await;
+    let task = cx.hub().create_task(cx.caller, new).await;
     let task = task.map_err(|error| Fault::for_agent(error, asked_for))?;
     cx.about(task.id.as_str());
     Ok(Reply::Acp(MethodResult::Task {
@@ -61,7 +61,7 @@ pub(crate) async fn create(cx: &Context<'_>, params: TasksCreateParams) -> Outco
 pub(crate) async fn send(cx: &Context<'_>, params: TasksSendParams) -> Outcome {
     cx.about(&params.task_id);
     let id = task_id(&params.task_id)?;
-    cx.hub().send(&cx.caller, &id, params.message).await?;
+    cx.hub().send(cx.caller, &id, params.message).await?;
     done("Message sent")
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn get(cx: &Context<'_>, params: TasksGetParams) -> Outcome {
     let latest = if messages { usize::MAX } else { 0 };
     let detail = cx
         .hub()
-        .task_detail(&cx.caller, &id, latest, artifacts)
+        .task_detail(cx.caller, &id, latest, artifacts)
         .await?;
     Ok(Reply::Acp(MethodResult::Task {
         task: convert::detail(detail, messages, artifacts),
@@ -84,7 +84,7 @@ pub(crate) async fn cancel(cx: &Context<'_>, params: TasksCancelParams) -> Outco
     cx.about(&params.task_id);
     let id = task_id(&params.task_id)?;
     let reason = params.reason.as_deref();
-    cx.hub().cancel(&cx.caller, &id, reason).await?;
+    cx.hub().cancel(cx.caller, &id, reason).await?;
     done("Task canceled")
 }
 
@@ -92,7 +92,7 @@ pub(crate) async fn subscribe(cx: &Context<'_>, params: TasksSubscribeParams) ->
     cx.about(&params.task_id);
     let id = task_id(&params.task_id)?;
     // Whose the task is comes before what is wrong with the address.
-    cx.hub().task(&cx.caller, &id).await?;
+    cx.hub().task(cx.caller, &id).await?;
     cx.zone
         .egress
         .vet(&params.callback_url)
@@ -107,7 +107,7 @@ pub(crate) async fn subscribe(cx: &Context<'_>, params: TasksSubscribeParams) ->
         events: convert::hub_events(&target.events),
         target: Json::of(&target).map_err(|_| errors::internal("target"))?,
     };
-    let push = cx.hub().add_push(&cx.caller, &id, push).await?;
+    let push = cx.hub().add_push(cx.caller, &id, push).await?;
     Ok(Reply::Acp(MethodResult::Subscription {
         subscription: convert::subscription(&push, target),
     }))
@@ -117,7 +117,7 @@ pub(crate) async fn unsubscribe(cx: &Context<'_>, params: TasksUnsubscribeParams
     cx.about(&params.task_id);
     let id = task_id(&params.task_id)?;
     let removed = match convert::subscription_id(&params.subscription_id) {
-        Some(push) => cx.hub().remove_push(&cx.caller, &id, &push).await?,
+        Some(push) => cx.hub().remove_push(cx.caller, &id, &push).await?,
         None => false,
     };
     done(if removed {
@@ -161,7 +161,7 @@ pub(crate) async fn list(cx: &Context<'_>, params: TasksListParams) -> Outcome {
             .and_then(|limit| usize::try_from(limit).ok())
             .unwrap_or(PAGE),
     };
-    let page = cx.hub().list_tasks(&cx.caller, query).await?;
+    let page = cx.hub().list_tasks(cx.caller, query).await?;
     Ok(Reply::List(TaskList {
         tasks: page.tasks.iter().map(convert::head).collect(),
         next: page.next.map(|next| next.to_token()),
@@ -173,7 +173,7 @@ pub(crate) async fn start(cx: &Context<'_>, params: StreamStartParams) -> Outcom
         participants: params.participants.unwrap_or_default(),
         metadata: params.metadata,
     };
-    let stream = cx.hub().start_stream(&cx.caller, new).await?;
+    let stream = cx.hub().start_stream(cx.caller, new).await?;
     cx.about(stream.id.as_str());
     Ok(Reply::Acp(MethodResult::Stream {
         stream: convert::stream(&stream, &cx.zone.public_url),
@@ -184,7 +184,7 @@ pub(crate) async fn say(cx: &Context<'_>, params: StreamMessageParams) -> Outcom
     cx.about(&params.stream_id);
     let id = stream_id(&params.stream_id)?;
     cx.hub()
-        .ask_on_stream(&cx.caller, &id, params.message, Route::default())
+        .ask_on_stream(cx.caller, &id, params.message, Route::default())
         .await?;
     done("Message sent")
 }
@@ -194,7 +194,7 @@ pub(crate) async fn end(cx: &Context<'_>, params: StreamEndParams) -> Outcome {
     let id = stream_id(&params.stream_id)?;
     let reason = params.reason.as_deref();
     cx.hub()
-        .move_stream(&cx.caller, &id, StreamState::Closed, reason)
+        .move_stream(cx.caller, &id, StreamState::Closed, reason)
         .await?;
     done("Stream ended")
 }
@@ -213,7 +213,7 @@ pub(crate) async fn chunk(cx: &Context<'_>, params: StreamChunk) -> Outcome {
     let id = stream_id(&params.stream_id)?;
     let last = params.is_last.unwrap_or(false);
     cx.hub()
-        .speak(&cx.caller, &id, params.chunk, last)
+        .speak(cx.caller, &id, params.chunk, last)
         .await?;
     taken("Chunk taken")
 }
