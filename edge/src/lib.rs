@@ -6,7 +6,11 @@
 //! a refusal looks like on the wire is for the zone to say.
 
 pub mod audit;
+pub mod auth;
 pub mod body;
+mod capped;
+pub mod clock;
+pub mod egress;
 pub mod limits;
 pub mod listener;
 pub mod rate;
