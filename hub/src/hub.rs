@@ -106,6 +106,7 @@ impl Hub {
     /// and then.
     pub async fn pass_on_wakes(&self, stop: CancellationToken) {
         let mut wakes = self.store().wakes();
+        let _feeding = self.inner.bus.feed();
         loop {
             let wake = tokio::select! {
                 () = stop.cancelled() => return,
