@@ -3,3 +3,5 @@
 //! Transports, dispatch, dialect handlers, the one error map, workers and agents. Rules about tasks
 //! live in the hub, SQL in the store, and who somebody is was proved at the edge: none of the three
 //! may enter.
+
+pub mod agents;
