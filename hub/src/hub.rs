@@ -28,7 +28,7 @@ mod watch;
 pub use mail::NewEntry;
 pub use pushes::NewPush;
 pub use run::{Run, TurnStart};
-pub use streams::NewStream;
+pub use streams::{NewStream, STREAM_CHANNEL};
 pub use tasks::{NewTask, Once, TaskDetail, TaskPage};
 pub use topics::{NewSubscription, Published};
 pub use watch::{Seen, Watch};
