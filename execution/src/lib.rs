@@ -4,6 +4,7 @@
 //! live in the hub, SQL in the store, and who somebody is was proved at the edge: none of the three
 //! may enter.
 
+pub mod agents;
 mod doors;
 mod events;
 mod rpc;
