@@ -2,6 +2,9 @@
 
 use super::error::ConfigError;
 use super::section::Section;
+use super::variable;
+use interzone_execution::agents::INHERITED;
+use interzone_hub::Skill;
 use interzone_protocol::vocab::AgentId;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +14,6 @@ type Result<T> = std::result::Result<T, ConfigError>;
 #[derive(Debug)]
 pub(crate) struct AgentConfig {
     pub(crate) id: AgentId,
-    pub(crate) name: Option<String>,
-    pub(crate) description: Option<String>,
     /// Runs at once; the kind's own default if not said.
     pub(crate) concurrency: Option<usize>,
     pub(crate) kind: AgentKind,
@@ -30,11 +31,14 @@ pub(crate) enum AgentKind {
 /// A program that answers.
 #[derive(Debug)]
 pub(crate) struct CommandConfig {
+    pub(crate) name: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) skills: Vec<Skill>,
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
     /// Where it runs.
     pub(crate) cwd: PathBuf,
-    /// What it gets in its environment besides what it needs to run at all.
+    /// Its environment: what any program needs to run at all, and what the configuration adds.
     pub(crate) env: Vec<(String, String)>,
 }
 
@@ -84,8 +88,6 @@ impl AgentConfig {
         let concurrency = section.number("concurrency", 1)?;
         Ok(Self {
             id,
-            name: section.text("name")?.map(|found| found.value),
-            description: section.text("description")?.map(|found| found.value),
             concurrency: concurrency.and_then(|number| usize::try_from(number).ok()),
             kind,
         })
@@ -105,10 +107,41 @@ impl CommandConfig {
                 "write the program and its arguments, as in [\"python3\", \"agent.py\"]",
             ));
         }
+        let mut env: Vec<(String, String)> = INHERITED
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), variable(name)?)))
+            .collect();
+        env.extend(section.named_texts("env")?);
         Ok(Self {
+            name: section.text("name")?.map(|found| found.value),
+            description: section.text("description")?.map(|found| found.value),
+            skills: skills(section)?,
             command,
             cwd: section.path("cwd")?.unwrap_or_else(|| folder.to_owned()),
-            env: section.named_texts("env")?,
+            env,
         })
     }
+}
+
+/// `[[agents.skills]]`: what an agent is good at.
+fn skills(section: &mut Section<'_>) -> Result<Vec<Skill>> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let read = |mut section: Section<'_>| {
+        let id = section.text("id")?;
+        let id = match id {
+            Some(id) if !id.value.is_empty() && id.value.chars().all(plain) => id.value,
+            Some(id) => return Err(id.refuse("write lower-case letters, digits and hyphens")),
+            None => return Err(section.missing("id", "callers ask for a skill by it")),
+        };
+        let name = section.text("name")?.map_or_else(|| id.clone(), |found| found.value);
+        let description = section.text("description")?;
+        let skill = Skill {
+            description: description.map_or_else(|| name.clone(), |found| found.value),
+            id,
+            name,
+        };
+        section.end()?;
+        Ok(skill)
+    };
+    section.sections("skills")?.into_iter().map(read).collect()
 }

@@ -34,6 +34,12 @@ pub(crate) struct IntrospectionConfig {
 impl OAuthConfig {
     pub(super) fn read(mut section: Section<'_>, execution: &ExecutionConfig) -> Result<Self> {
         let issuer = address(section.text("issuer")?)?;
+        if issuer.is_none() && execution.public_url.path() != "/" {
+            return Err(section.missing(
+                "issuer",
+                "the built-in issuer needs an `execution.public_url` without a path",
+            ));
+        }
         let jwks_url = section.text("jwks_url")?;
         if let (None, Some(url)) = (&issuer, &jwks_url) {
             return Err(url.refuse("it needs `oauth.issuer`; the built-in issuer has its own keys"));

@@ -186,10 +186,13 @@ impl IssuerConfig {
             token_lifetime: time(&mut section, "token_lifetime")?,
             key_rotation: time(&mut section, "key_rotation")?,
         };
-        if config.key_rotation < config.token_lifetime {
-            return Err(section.refuse(
-                "`key_rotation` is shorter than `token_lifetime`; a key must outlive its tokens",
-            ));
+        // A key must outlive its tokens, and a token that was taken back must end some day.
+        let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
+        if !(minute..=day).contains(&config.token_lifetime) {
+            return Err(section.refuse("`token_lifetime` must be between \"1m\" and \"1d\""));
+        }
+        if config.key_rotation < day {
+            return Err(section.refuse("`key_rotation` must be at least \"1d\""));
         }
         section.end()?;
         Ok(config)
