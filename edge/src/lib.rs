@@ -10,6 +10,7 @@ mod capped;
 pub mod clock;
 pub mod egress;
 
+pub mod issuer;
 pub mod listener;
 pub mod rate;
 mod secret;
