@@ -3,11 +3,13 @@
 //! No command's work enters this file; that is in `commands/`.
 
 mod commands;
+mod config;
 mod excerpt;
 mod exit;
 mod input;
 mod output;
 mod printable;
+mod save;
 
 use std::process::ExitCode;
 

@@ -28,7 +28,7 @@ mod watch;
 pub use mail::NewEntry;
 pub use pushes::NewPush;
 pub use run::{Run, TurnStart};
-pub use streams::NewStream;
+pub use streams::{NewStream, STREAM_CHANNEL};
 pub use tasks::{NewTask, Once, TaskDetail, TaskPage};
 pub use topics::{NewSubscription, Published};
 pub use watch::{Seen, Watch};
@@ -106,6 +106,7 @@ impl Hub {
     /// and then.
     pub async fn pass_on_wakes(&self, stop: CancellationToken) {
         let mut wakes = self.store().wakes();
+        let _feeding = self.inner.bus.feed();
         loop {
             let wake = tokio::select! {
                 () = stop.cancelled() => return,

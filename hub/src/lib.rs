@@ -34,8 +34,8 @@ pub use clock::{Clock, IdSource, RandomIds, SystemClock};
 pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
 pub use hub::{
-    Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run, Seen,
-    TaskDetail, TaskPage, TurnStart, Watch,
+    Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run,
+    STREAM_CHANNEL, Seen, TaskDetail, TaskPage, TurnStart, Watch,
 };
 pub use limits::Limits;
 pub use outbox::{OutboxEntry, RetryPolicy, Settlement};

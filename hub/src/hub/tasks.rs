@@ -297,7 +297,7 @@ impl Hub {
 
 /// What the agent says comes from its runs. A caller who could speak for it would forge its words, and
 /// nobody would answer them.
-fn not_the_agents(message: &Message) -> Result<(), HubError> {
+pub(super) fn not_the_agents(message: &Message) -> Result<(), HubError> {
     if message.role() == Role::Agent {
         let reason = "only the agent itself speaks as the agent; use user or system";
         return Err(HubError::Invalid {
