@@ -1,6 +1,6 @@
 //! Journeys through the real binary: real TLS, real tokens, real peers. Each starts a zone of its own
 //! in a folder of its own and looks at it from outside, as callers, issuers, receivers and operators
-//! do. Nothing of the product's inside may be named here.
+//! do. Of the product only the binary and its SDK may be named here, nothing of its inside.
 
 mod balancer;
 mod certificates;

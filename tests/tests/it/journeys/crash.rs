@@ -2,11 +2,15 @@
 //! they were, nothing that was said is unsaid.
 
 use super::agents::file_appears;
+use super::soon;
 use super::streams::{in_order, logged, told};
 use super::zone::{Setup, Zone};
+use interzone_client::{Client, Credentials, Watched};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use tokio::sync::mpsc;
 
 fn open(gate: &Path, number: u32) {
     fs::write(gate.join(number.to_string()), "").unwrap();
@@ -158,4 +162,63 @@ async fn a_task_that_takes_its_zone_along_is_given_up() {
     let task = zone.finished(&token, &id).await;
     assert_eq!(task["status"], "FAILED", "{task}");
     zone.serves().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sdk_watches_through_a_power_cut() {
+    let mut zone = Setup::new()
+        .with_worker()
+        .set("work.lease", "2s")
+        .start()
+        .await;
+    let token = zone.token("anna");
+    let gate = tempfile::tempdir().unwrap();
+    let id = zone
+        .create(
+            &token,
+            "worker",
+            &format!("gate {} 3", gate.path().display()),
+        )
+        .await;
+    let client = Client::builder(&zone.url)
+        .ca_file(zone.world.ca())
+        .credentials(Credentials::Bearer(token.clone().into()))
+        .build()
+        .unwrap();
+    let mut watch = client.watch_task(&id, None);
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let watching = tokio::spawn(async move {
+        while let Some(event) = watch.next().await {
+            tell.send(event.expect("a break on the way is mended"))
+                .unwrap();
+        }
+    });
+    open(gate.path(), 1);
+    let mut seen = Vec::new();
+    while !matches!(seen.last(), Some(Watched::Text { .. })) {
+        seen.push(soon("the first piece", told.recv()).await.unwrap());
+    }
+    zone.kill();
+    open(gate.path(), 2);
+    open(gate.path(), 3);
+    zone.begin().await;
+    soon("the watch to end", watching).await.unwrap();
+    while let Ok(event) = told.try_recv() {
+        seen.push(event);
+    }
+    assert!(
+        matches!(seen.last(), Some(Watched::Completed(_))),
+        "{seen:#?}"
+    );
+    // The text of each run is told once and without a gap.
+    let mut runs: BTreeMap<u64, String> = BTreeMap::new();
+    for event in &seen {
+        if let Watched::Text { run, offset, delta } = event {
+            let text = runs.entry(*run).or_default();
+            assert_eq!(usize::try_from(*offset).unwrap(), text.len(), "{seen:#?}");
+            text.push_str(delta);
+        }
+    }
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    assert_eq!(runs.values().last().unwrap(), "piece 1;piece 2;piece 3;");
 }

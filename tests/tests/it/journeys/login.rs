@@ -1,10 +1,11 @@
 //! Tokens of a certified OAuth2 server: keys of three kinds, new keys, tokens that must be asked about,
 //! and a person who logs in.
 
-use super::peers::Oidc;
+use super::peers::{Oidc, run_python};
 use super::tokens::EVERY_SCOPE;
 use super::wire::Reply;
 use super::zone::{Setup, Zone};
+use interzone_client::{Client, ClientCredentials, Login, Watched};
 use serde_json::{Value, json};
 
 const RESOURCE: &str = "https://acp.test";
@@ -157,4 +158,64 @@ async fn keys_are_found_by_the_issuer_alone() {
         .start()
         .await;
     works(&zone, &token(&oidc, "es256", RESOURCE, EVERY_SCOPE).await).await;
+}
+
+/// Our own SDK, which has to find out about the server by itself.
+fn sdk(zone: &Zone) -> Client {
+    Client::builder(&zone.url)
+        .ca_file(zone.world.ca())
+        .allow_http(true)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sdk_finds_the_server_and_gets_a_token() {
+    let oidc = Oidc::start();
+    let zone = setup(&oidc).start().await;
+    let credentials = ClientCredentials::new("es256", "secret of es256").resource(RESOURCE);
+    let client = sdk(&zone).with_credentials(credentials);
+    let params = json!({"initialMessage": super::zone::said("echo hi"), "assignTo": "demo"});
+    let made = client.call_raw("tasks.create", &params).await.unwrap();
+    let made: Value = made.decode().unwrap();
+    let mut watch = client.watch_task(made["task"]["taskId"].as_str().unwrap(), None);
+    let mut completed = false;
+    while let Some(event) = watch.next().await {
+        completed |= matches!(event.unwrap(), Watched::Completed(_));
+    }
+    assert!(completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_logs_in_through_a_browser() {
+    let oidc = Oidc::start();
+    let zone = setup(&oidc).start().await;
+    let client = sdk(&zone);
+    let login = Login::new("desktop")
+        .scopes(EVERY_SCOPE.split_whitespace())
+        .resource(RESOURCE);
+    let ca = zone.world.ca();
+    let mut browser = None;
+    let session = client.login(&login, |url| {
+        let page = url.to_string();
+        browser = Some(tokio::spawn(async move {
+            let arguments = [page.as_str(), "login=anna", "password=anything"];
+            run_python("browser.py", &arguments, &ca, "").await
+        }));
+    });
+    let session = super::soon("the login", session).await.unwrap();
+    let landed = browser.unwrap().await.unwrap();
+    assert!(landed.starts_with("http://127.0.0.1:"), "{landed}");
+    let token = session.access_token().unwrap();
+    let id = zone.create(token.expose(), "demo", "echo hello").await;
+    let task = zone.finished(token.expose(), &id).await;
+    assert_eq!(task["status"], "COMPLETED");
+    // The person is who logged in, not the program.
+    let client = client.with_credentials(session);
+    let mine = client
+        .call_raw("tasks.get", &json!({"taskId": id}))
+        .await
+        .unwrap();
+    let mine: Value = mine.decode().unwrap();
+    assert_eq!(mine["task"]["taskId"], id.as_str());
 }
