@@ -248,31 +248,3 @@ async fn an_agent_that_prints_rubbish_harms_nobody() {
     }
     zone.serves().await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_not_there_fails_its_tasks_only() {
-    let world = super::zone::World::new().await;
-    let mut agent = toml::Table::new();
-    agent.insert("id".to_owned(), "ghost".into());
-    agent.insert("kind".to_owned(), "command".into());
-    agent.insert(
-        "command".to_owned(),
-        vec!["/nowhere/at-all".to_owned()].into(),
-    );
-    let mut demo = toml::Table::new();
-    demo.insert("id".to_owned(), "demo".into());
-    demo.insert("kind".to_owned(), "demo".into());
-    let zone = Setup::new()
-        .set("agents", vec![demo, agent])
-        .start_in(world)
-        .await;
-    let token = zone.token("anna");
-    let id = zone.create(&token, "ghost", "hello").await;
-    let task = zone.finished(&token, &id).await;
-    assert_eq!(task["status"], "FAILED", "{task}");
-    assert!(
-        !task.to_string().contains("/nowhere"),
-        "nothing internal is told: {task}"
-    );
-    zone.serves().await;
-}

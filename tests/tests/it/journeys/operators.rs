@@ -219,6 +219,9 @@ fn refused_config(text: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("interzone.toml");
     fs::write(&path, text).unwrap();
+    let pair = Authority::new("config").server();
+    fs::write(folder.path().join("cert.pem"), pair.cert).unwrap();
+    fs::write(folder.path().join("key.pem"), pair.key).unwrap();
     let output = Command::new(binary())
         .args(["execute", "--config"])
         .arg(&path)
@@ -244,7 +247,13 @@ fn a_config_that_is_wrong_is_refused_by_name() {
             format!("{tls}[[agents]]\nid = \"x\"\nkind = \"magic\"\n"),
             "kind",
         ),
-        (tls.to_owned(), "cert.pem"),
+        (tls.replace("cert.pem", "lost.pem"), "lost.pem"),
+        (
+            format!(
+                "{tls}[[agents]]\nid = \"x\"\nkind = \"command\"\ncommand = [\"/nowhere/at-all\"]\n"
+            ),
+            "/nowhere/at-all",
+        ),
         ("[store".to_owned(), "interzone.toml"),
     ] {
         let (code, said) = refused_config(&config);
