@@ -431,6 +431,51 @@ async fn a_session_refreshes_and_keeps_what_it_gets() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_refused_refreshes_too() {
+    let script = Script::new(|seen| match seen.path.as_str() {
+        "/token" => {
+            let old = seen.form("refresh_token").unwrap();
+            let token =
+                json!({"access_token": format!("of-{old}"), "refresh_token": format!("{old}+")});
+            Step::json(200, &token)
+        }
+        _ if seen.header("authorization") == Some("Bearer of-r") => Step::status(401),
+        _ => seen.result(task_result("t-1")),
+    });
+    let session = Session::resume("cli", TOKEN_URL, "r");
+    let client = script
+        .builder()
+        .credentials(session.clone())
+        .build()
+        .unwrap();
+    let params = get("t-1");
+    let calls = (0..20).map(|_| client.tasks_get(&params));
+    for outcome in futures_util::future::join_all(calls).await {
+        outcome.unwrap();
+    }
+    assert_eq!(session.access_token().unwrap().expose(), "of-r+");
+    assert_eq!(script.seen_at("/token").len(), 2);
+    // A client that finds a good token in the session does not ask for another.
+    let again = script.builder().credentials(session).build().unwrap();
+    again.tasks_get(&params).await.unwrap();
+    assert_eq!(script.seen_at("/token").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_asks_for_all_the_scopes_it_needs() {
+    let world = World::new(3600, |_| Step::json(200, &json!([])));
+    let mut batch = world.client().batch();
+    let _ = batch.tasks_get(&get("t-1"));
+    let _ = batch.tasks_create(&create());
+    assert!(batch.send().await.is_err(), "an empty array answers nobody");
+    let scope = world.script.seen_at("/token")[0].form("scope");
+    assert_eq!(
+        scope.as_deref(),
+        Some("acp:agent:identify acp:tasks:read acp:tasks:write")
+    );
+}
+
 struct Vault(AtomicUsize);
 
 #[async_trait]
