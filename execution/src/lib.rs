@@ -5,3 +5,4 @@
 //! may enter.
 
 pub mod agents;
+pub mod workers;
