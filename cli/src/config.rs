@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) work: WorkConfig,
     pub(crate) retention: Retention,
     pub(crate) log: LogConfig,
+    /// Whether the metrics are shown to everybody.
+    pub(crate) metrics_public: bool,
     pub(crate) audit: AuditConfig,
     /// At least one.
     pub(crate) agents: Vec<AgentConfig>,
@@ -101,12 +103,39 @@ impl Config {
         Ok(config)
     }
 
+    /// Reads a text that nobody wrote, with the environment on top.
+    ///
+    /// # Errors
+    /// Something in the environment is wrong.
+    pub(crate) fn made_up(text: &str, folder: &Path) -> Result<Self, ConfigError> {
+        Self::read(text, variables(), folder)
+    }
+
+    /// Puts the port that was found in place of 0, which asks for any.
+    pub(crate) fn settle_port(&mut self, port: u16) {
+        let unsettled = self.execution.public_url.as_str().trim_end_matches('/').to_owned();
+        if self.execution.public_url.port() != Some(0) {
+            return;
+        }
+        // It fails only for addresses without a host, and this one has one.
+        let _ = self.execution.public_url.set_port(Some(port));
+        let settled = self.execution.public_url.as_str().trim_end_matches('/').to_owned();
+        for audience in &mut self.oauth.audience {
+            if *audience == unsettled {
+                audience.clone_from(&settled);
+            }
+        }
+    }
+
     fn check(whole: &mut Section<'_>, folder: &Path) -> Result<Self, ConfigError> {
         let execution = ExecutionConfig::read(whole.section("execution")?)?;
         let (agents, default_agent) = agents::read(whole, folder)?;
         let mut egress = whole.section("egress")?;
         let egress_allow = zone::allowed(&mut egress)?;
         egress.end()?;
+        let mut metrics = whole.section("metrics")?;
+        let metrics_public = metrics.flag("public")?.unwrap_or(false);
+        metrics.end()?;
         Ok(Self {
             store: StoreConfig::read(whole.section("store")?, folder)?,
             tls: TlsConfig::read(whole.section("tls")?, folder)?,
@@ -119,6 +148,7 @@ impl Config {
             work: WorkConfig::read(whole.section("work")?)?,
             retention: zone::retention(whole.section("retention")?)?,
             log: LogConfig::read(whole.section("log")?)?,
+            metrics_public,
             audit: AuditConfig::read(whole.section("audit")?)?,
             execution,
             agents,
@@ -149,6 +179,11 @@ fn variables() -> Vec<(String, String)> {
 )]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Reads a time as the configuration writes it.
+pub(crate) fn time_of(text: &str) -> Option<std::time::Duration> {
+    units::time(text)
 }
 
 /// One variable that holds a path.

@@ -2,6 +2,8 @@
 //! asks. It is set up once, at the start; nothing in here decides anything about a request.
 
 mod metrics;
+#[cfg(test)]
+mod tests;
 mod traces;
 
 pub use metrics::{MEDIA_TYPE, Metrics, Open};

@@ -29,3 +29,6 @@ fn stopped() -> AgentError {
         detail: "told to stop".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod doors;
 mod events;
 mod rpc;
 pub mod webhooks;
+pub mod workers;
 mod zone;
 
 pub use doors::router;

@@ -62,7 +62,7 @@ fn nearest_folder(here: &Path) -> Option<PathBuf> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
     pub(crate) url: String,
-    /// Relative to the folder.
+    /// In the folder.
     pub(crate) ca: PathBuf,
     pub(crate) client_id: String,
     pub(crate) client_secret: Secret,
@@ -102,7 +102,7 @@ impl Profile {
         [
             "# Written by `interzone up`. Whoever can read this can use its zone.\n".to_owned(),
             line("url", &self.url),
-            line("ca", &self.ca.to_string_lossy()),
+            line("ca", &self.ca.file_name().unwrap_or_default().to_string_lossy()),
             line("client_id", &self.client_id),
             line("client_secret", self.client_secret.expose()),
             "# For the page that `interzone token --login` opens.\n".to_owned(),

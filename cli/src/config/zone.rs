@@ -38,6 +38,17 @@ pub(crate) enum StoreUrl {
 }
 
 impl StoreConfig {
+    /// The store of a folder of `interzone up`, which has the default name.
+    pub(crate) fn of_folder(folder: &Path) -> Self {
+        Self {
+            url: StoreUrl::Sqlite(folder.join("interzone.db")),
+            readers: 1,
+            connections: 1,
+            schema: String::new(),
+            ca: None,
+        }
+    }
+
     pub(super) fn read(mut section: Section<'_>, folder: &Path) -> Result<Self> {
         let Some(url) = section.text("url")? else {
             return Err(section.missing("url", HAS_A_DEFAULT));
@@ -204,7 +215,8 @@ impl IssuerConfig {
 pub(crate) struct WebhookConfig {
     pub(crate) secret: Option<Secret>,
     pub(crate) attempts: u32,
-    pub(crate) timeout: Duration,
+    /// Whether only the params are sent, without the envelope.
+    pub(crate) bare: bool,
 }
 
 impl WebhookConfig {
@@ -212,7 +224,7 @@ impl WebhookConfig {
         let config = Self {
             secret: section.secret("secret", "secret_file")?,
             attempts: number(&mut section, "attempts", 1)?,
-            timeout: time(&mut section, "timeout")?,
+            bare: section.flag("bare")?.unwrap_or(false),
         };
         section.end()?;
         Ok(config)

@@ -1,77 +1,9 @@
 //! The demo agent, word by word.
 
 use super::*;
+use crate::agents::tests::{Kept, turn};
 use base64::Engine;
-use interzone_hub::{HubError, Task};
-use interzone_protocol::vocab::{
-    Artifact, ContextId, Json, Part, PartKind, PrincipalId, Priority, TaskId, TaskState, Timestamp,
-};
-use std::sync::Mutex;
-
-/// Keeps what is put out.
-#[derive(Default)]
-struct Kept {
-    lines: Mutex<Vec<String>>,
-    artifacts: Mutex<Vec<Artifact>>,
-    /// Says stop after this many lines.
-    patience: Option<usize>,
-}
-
-impl Kept {
-    fn keep(&self, line: String) -> Result<(), HubError> {
-        let mut lines = self.lines.lock().unwrap();
-        if self.patience.is_some_and(|most| lines.len() >= most) {
-            return Err(HubError::Stopped);
-        }
-        lines.push(line);
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Output for Kept {
-    async fn text(&self, delta: &str) -> Result<(), HubError> {
-        self.keep(delta.to_owned())
-    }
-
-    async fn status(&self, text: &str) -> Result<(), HubError> {
-        self.keep(format!("[{text}]"))
-    }
-
-    async fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Result<(), HubError> {
-        assert!(!append && last);
-        self.artifacts.lock().unwrap().push(artifact);
-        Ok(())
-    }
-}
-
-fn turn(message: Message, history: Vec<Message>) -> Turn {
-    let at = Timestamp::from_millis(0);
-    Turn {
-        task: Task {
-            id: TaskId::new("t").unwrap(),
-            context_id: ContextId::new("c").unwrap(),
-            owner: PrincipalId::new("alice").unwrap(),
-            agent: AgentId::new("demo").unwrap(),
-            state: TaskState::Working,
-            priority: Priority::Normal,
-            metadata: None,
-            status: None,
-            created_at: at,
-            updated_at: at,
-            finished_at: None,
-            revision: 1,
-            seq: 1,
-            messages: 1,
-            artifacts: 0,
-            pushes: 0,
-        },
-        message,
-        history,
-        attempt: 1,
-        stop: CancellationToken::new(),
-    }
-}
+use interzone_protocol::vocab::{Json, Part, PartKind};
 
 fn demo() -> DemoAgent {
     DemoAgent::new(AgentId::new("demo").unwrap(), 4)
@@ -79,7 +11,7 @@ fn demo() -> DemoAgent {
 
 async fn told(message: Message, history: Vec<Message>) -> (Outcome, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
-    let outcome = demo().run(turn(message, history), kept.clone()).await;
+    let outcome = demo().run(turn("t", message, history), kept.clone()).await;
     (outcome.unwrap(), kept)
 }
 
@@ -148,7 +80,7 @@ async fn it_waits_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn it_stops_at_once() {
     for command in ["wait 600", "stream 1000"] {
-        let turn = turn(Message::user_text(command), Vec::new());
+        let turn = turn("t", Message::user_text(command), Vec::new());
         let stop = turn.stop.clone();
         stop.cancel();
         let began = tokio::time::Instant::now();
@@ -160,7 +92,7 @@ async fn it_stops_at_once() {
         patience: Some(3),
         ..Kept::default()
     });
-    let turn = turn(Message::user_text("stream 1000"), Vec::new());
+    let turn = turn("t", Message::user_text("stream 1000"), Vec::new());
     let error = demo().run(turn, full).await.unwrap_err();
     assert_eq!(error.code, "agent_stopped");
 }
@@ -187,8 +119,8 @@ async fn it_fails_when_told_to() {
 #[tokio::test]
 async fn it_makes_real_files() {
     let (outcome, kept) = told(Message::user_text("file CSV a,b"), Vec::new()).await;
-    assert_eq!(words(&outcome), "Here is demo-a-b.csv (29 bytes).");
-    let artifacts = kept.artifacts.lock().unwrap();
+    assert_eq!(words(&outcome), "Here is demo-a-b.csv (32 bytes).");
+    let artifacts = kept.artifacts.lock().unwrap().clone();
     let part = &artifacts[0].parts()[0];
     let content = part.as_text().unwrap();
     let bytes = base64::engine::general_purpose::STANDARD

@@ -47,6 +47,14 @@ impl Wire {
         })
     }
 
+    /// Whether anybody answers at the address.
+    pub(super) async fn is_there(&self) -> bool {
+        match &self.tls {
+            Some(_) => self.handshake().await.is_ok(),
+            None => self.connect().await.is_ok(),
+        }
+    }
+
     /// The version that client and server agree on; the certificate has been checked then as well.
     pub(super) async fn version(&self) -> Finding {
         if self.tls.is_none() {
