@@ -10,5 +10,5 @@ mod rpc;
 pub mod webhooks;
 mod zone;
 
-pub use doors::router;
+pub use doors::{router, turned_away};
 pub use zone::{Check, Operator, Zone, ZoneOptions};
