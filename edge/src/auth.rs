@@ -8,7 +8,7 @@ mod bearer;
 mod identity;
 mod introspection;
 mod jwks;
-mod jwt;
+pub(crate) mod jwt;
 mod keys;
 mod known;
 #[cfg(test)]
