@@ -127,12 +127,9 @@ mod tests {
         assert_eq!(length(Body::from("12345"), 5).await.unwrap(), 5);
         assert_eq!(length(pieces(&["12", "", "345"]), 5).await.unwrap(), 5);
         assert_eq!(length(pieces(&["", ""]), 5).await.unwrap(), 0);
-        let read = read(
-            pieces(&["a", "b", "c"]),
-            &HeaderMap::new(),
-            &limits(usize::MAX),
-        );
-        assert_eq!(read.await.unwrap(), "abc");
+        let (headers, limits) = (HeaderMap::new(), limits(usize::MAX));
+        let whole = read(pieces(&["a", "b", "c"]), &headers, &limits).await;
+        assert_eq!(whole.unwrap(), "abc");
     }
 
     #[tokio::test]

@@ -5,9 +5,9 @@
 //! are too slow, so that no connection needs a timer and no request sets one.
 
 mod connection;
-mod io;
 mod pulse;
 mod service;
+mod wire;
 
 use crate::limits::HttpLimits;
 use crate::request::Correlation;
@@ -58,6 +58,7 @@ struct Shared {
     requests: Semaphore,
     turn_away: Box<TurnAway>,
     pulses: Arc<Pulses>,
+    protocols: connection::Protocols,
 }
 
 /// A door that is bound to its address. Nothing is accepted until [`Listener::serve`].
@@ -118,6 +119,7 @@ impl Listener {
         let pulses = Pulses::new();
         let shared = Arc::new(Shared {
             requests: Semaphore::new(self.limits.requests.clamp(1, Semaphore::MAX_PERMITS)),
+            protocols: connection::Protocols::new(&self.limits),
             limits: self.limits,
             metrics: self.metrics,
             turn_away: self.turn_away,
@@ -125,7 +127,6 @@ impl Listener {
         });
         let over = CancellationToken::new();
         let sweeper = tokio::spawn(sweep(Arc::clone(&shared), over.clone()));
-        let protocols = connection::Protocols::new(&shared.limits);
 
         let mut full = false;
         while let Some((stream, address, permit)) =
@@ -141,7 +142,6 @@ impl Listener {
                 newcomer,
                 app.clone(),
                 Arc::clone(&shared),
-                protocols.clone(),
                 stop.clone(),
             ));
         }

@@ -1,9 +1,9 @@
 //! One connection, from its first byte to its last: the handshake under a deadline, then HTTP/1.1 or
 //! HTTP/2 as the two sides agreed.
 
-use super::io::Io;
 use super::pulse::{Order, Pulse};
 use super::service::Desk;
+use super::wire::Wire;
 use super::{Peer, Shared};
 use crate::limits::HttpLimits;
 use axum::Router;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,6 @@ pub(super) struct Newcomer {
 }
 
 /// How HTTP is spoken, decided once for all connections.
-#[derive(Clone)]
 pub(super) struct Protocols {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
@@ -89,7 +88,6 @@ pub(super) async fn welcome(
     newcomer: Newcomer,
     app: Router,
     shared: Arc<Shared>,
-    protocols: Protocols,
     stop: CancellationToken,
 ) {
     let Newcomer {
@@ -98,9 +96,15 @@ pub(super) async fn welcome(
         permit,
         tls,
     } = newcomer;
-    let open = shared.metrics.connection();
+    let wire = Wire {
+        stream,
+        entry: shared.pulses.enter(),
+        _open: shared.metrics.connection(),
+        _permit: permit,
+    };
+    let pulse = Arc::clone(wire.entry.pulse());
     // In a box of its own, for a handshake needs much room and a connection is kept much longer.
-    let greeting = Box::pin(greet(stream, tls, shared.limits.handshake));
+    let greeting = Box::pin(greet(wire, tls, shared.limits.handshake));
     let greeted = tokio::select! {
         () = stop.cancelled() => return,
         greeted = greeting => greeted,
@@ -118,33 +122,25 @@ pub(super) async fn welcome(
         address,
         certificate: certificate.map(|leaf| Sha256::digest(leaf).into()),
     };
-    let entry = shared.pulses.enter(multiplexed, Instant::now());
-    let pulse = Arc::clone(entry.pulse());
-    let io = Io {
-        stream: TokioIo::new(stream),
-        entry,
-        _open: open,
-        _permit: permit,
-    };
-    let desk = Desk {
+    let desk = Arc::new(Desk {
         app,
         peer: Arc::new(peer),
         pulse: Arc::clone(&pulse),
-        shared,
-    };
-    let service = service_fn(move |request| desk.clone().answer(request));
+        shared: Arc::clone(&shared),
+    });
+    let io = TokioIo::new(stream);
+    let service = service_fn(move |request| Arc::clone(&desk).answer(request));
+    pulse.drive(multiplexed);
     // An error is about one caller, who knows it already: there is nothing to do and, as callers can
     // make as many as they like, nothing to log.
     if multiplexed {
-        let connection = protocols.http2.serve_connection(io, service);
-        drop(protocols);
+        let connection = shared.protocols.http2.serve_connection(io, service);
+        drop(shared);
         drive(connection, &pulse, |it| it.graceful_shutdown()).await;
     } else {
-        let connection = protocols
-            .http1
-            .serve_connection(io, service)
-            .with_upgrades();
-        drop(protocols);
+        let connection = shared.protocols.http1.serve_connection(io, service);
+        drop(shared);
+        let connection = connection.with_upgrades();
         drive(connection, &pulse, |it| it.graceful_shutdown()).await;
     }
     pulse.release();
@@ -171,25 +167,25 @@ async fn drive<C: Future>(connection: C, pulse: &Pulse, close: impl Fn(Pin<&mut 
 
 /// The TLS handshake, or a word for why there was none.
 async fn greet(
-    stream: TcpStream,
+    wire: Wire,
     tls: Arc<ServerConfig>,
     limit: Duration,
-) -> Result<TlsStream<TcpStream>, &'static str> {
+) -> Result<TlsStream<Wire>, &'static str> {
     // Answers are written whole, so there is nothing to be gained by waiting for more.
-    stream.set_nodelay(true).map_err(|_| "gone")?;
+    wire.stream.set_nodelay(true).map_err(|_| "gone")?;
     timeout(limit, async {
         let mut first = [0];
-        match stream.peek(&mut first).await {
+        match wire.stream.peek(&mut first).await {
             Ok(1) => {}
             _ => return Err("gone"),
         }
         match first {
             [TLS_HANDSHAKE] => TlsAcceptor::from(tls)
-                .accept(stream)
+                .accept(wire)
                 .await
                 .map_err(|_| "failed"),
             [byte] if byte.is_ascii_alphabetic() => {
-                explain(stream).await;
+                explain(wire).await;
                 Err("plain_http")
             }
             _ => Err("not_tls"),
@@ -200,14 +196,14 @@ async fn greet(
 }
 
 /// Tells a caller who speaks plain HTTP what is wrong.
-async fn explain(mut stream: TcpStream) {
+async fn explain(mut wire: Wire) {
     let talk = async {
-        stream.write_all(PLAIN_ANSWER).await?;
-        stream.shutdown().await?;
+        wire.write_all(PLAIN_ANSWER).await?;
+        wire.shutdown().await?;
         let mut rest = [0; 1024];
         let mut read = 0;
         while read < PLAIN_LONGEST {
-            match stream.read(&mut rest).await? {
+            match wire.read(&mut rest).await? {
                 0 => break,
                 more => read += more,
             }

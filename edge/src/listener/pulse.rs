@@ -33,14 +33,14 @@ pub(super) struct Pulse {
     reading: AtomicBool,
     /// Counts the times that the other side stopped reading; odd while it does not read.
     stalls: AtomicU32,
-    /// The socket belongs to somebody else now, such as a WebSocket.
-    released: AtomicBool,
-    /// HTTP/2 is always reading: answers to our own pings, for one.
-    multiplexed: bool,
+    /// HTTP is spoken. It is not during the handshake, nor when the socket has become a WebSocket.
+    driven: AtomicBool,
+    /// It is HTTP/2, which is always reading: answers to our own pings, for one.
+    multiplexed: AtomicBool,
 }
 
 impl Pulse {
-    fn new(multiplexed: bool, order: Order) -> Self {
+    fn new(order: Order) -> Self {
         Self {
             order: AtomicU8::new(order as u8),
             waker: AtomicWaker::new(),
@@ -48,8 +48,8 @@ impl Pulse {
             begun: AtomicU32::new(0),
             reading: AtomicBool::new(false),
             stalls: AtomicU32::new(0),
-            released: AtomicBool::new(false),
-            multiplexed,
+            driven: AtomicBool::new(false),
+            multiplexed: AtomicBool::new(false),
         }
     }
 
@@ -86,20 +86,27 @@ impl Pulse {
     }
 
     /// The other side takes (or no longer takes) what we send.
-    pub(super) fn flowing(&self, flows: bool) {
+    pub(super) fn flows(&self, flows: bool) {
         let stalls = self.stalls.load(Ordering::Relaxed);
         if (stalls & 1 == 1) == flows {
             self.stalls.store(stalls.wrapping_add(1), Ordering::Relaxed);
         }
     }
 
-    /// The connection gave its socket away.
-    pub(super) fn release(&self) {
-        self.released.store(true, Ordering::Relaxed);
+    /// HTTP begins on the connection; from here on its requests are timed.
+    pub(super) fn drive(&self, multiplexed: bool) {
+        self.multiplexed.store(multiplexed, Ordering::Relaxed);
+        self.reading.store(false, Ordering::Relaxed);
+        self.driven.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_released(&self) -> bool {
-        self.released.load(Ordering::Relaxed)
+    /// HTTP has ended on the connection, though its socket may live on.
+    pub(super) fn release(&self) {
+        self.driven.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_driven(&self) -> bool {
+        self.driven.load(Ordering::Relaxed)
     }
 }
 
@@ -119,7 +126,7 @@ struct Seen {
     begun: u32,
     quiet_since: Option<Instant>,
     head_since: Option<Instant>,
-    stall: (u32, Instant),
+    stall: Option<(u32, Instant)>,
 }
 
 #[derive(Default)]
@@ -145,17 +152,17 @@ impl Pulses {
     }
 
     /// Adds a connection, until the entry is dropped. If all have been given an order, so is it.
-    pub(super) fn enter(self: &Arc<Self>, multiplexed: bool, now: Instant) -> Entry {
+    pub(super) fn enter(self: &Arc<Self>) -> Entry {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut list = self.lock();
         let order = list.order.unwrap_or(Order::Go);
-        let pulse = Arc::new(Pulse::new(multiplexed, order));
+        let pulse = Arc::new(Pulse::new(order));
         let seen = Seen {
             pulse: Arc::clone(&pulse),
             begun: 0,
-            quiet_since: Some(now),
-            head_since: Some(now),
-            stall: (0, now),
+            quiet_since: None,
+            head_since: None,
+            stall: None,
         };
         list.seen.insert(id, seen);
         Entry {
@@ -188,12 +195,15 @@ impl Seen {
         let pulse = &self.pulse;
         let since = |moment: Instant| now.saturating_duration_since(moment);
         let stalls = pulse.stalls.load(Ordering::Relaxed);
-        if stalls != self.stall.0 {
-            self.stall = (stalls, now);
-        } else if stalls & 1 == 1 && since(self.stall.1) >= limits.stall {
-            return Order::Cut;
+        match self.stall {
+            Some((seen, moment)) if seen == stalls => {
+                if stalls & 1 == 1 && since(moment) >= limits.stall {
+                    return Order::Cut;
+                }
+            }
+            _ => self.stall = Some((stalls, now)),
         }
-        if pulse.is_released() || pulse.active.load(Ordering::Relaxed) > 0 {
+        if !pulse.is_driven() || pulse.active.load(Ordering::Relaxed) > 0 {
             self.quiet_since = None;
             self.head_since = None;
             return Order::Go;
@@ -204,7 +214,8 @@ impl Seen {
             self.head_since = None;
         }
         let quiet = since(*self.quiet_since.get_or_insert(now));
-        let reading = pulse.reading.load(Ordering::Relaxed) && !pulse.multiplexed;
+        let reading =
+            pulse.reading.load(Ordering::Relaxed) && !pulse.multiplexed.load(Ordering::Relaxed);
         if reading || begun == 0 {
             let head = since(*self.head_since.get_or_insert(now));
             if head >= limits.header_time {

@@ -19,7 +19,6 @@ use std::task::{Context, Poll};
 use tower::Service;
 
 /// What a connection gives to each of its requests.
-#[derive(Clone)]
 pub(super) struct Desk {
     pub(super) app: Router,
     pub(super) peer: Arc<Peer>,
@@ -29,7 +28,7 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) async fn answer(
-        self,
+        self: Arc<Self>,
         mut request: Request<Incoming>,
     ) -> Result<http::Response<Tracked>, Infallible> {
         let running = self.pulse.begin();
@@ -45,8 +44,8 @@ impl Desk {
         let response = match self.shared.requests.try_acquire() {
             Err(_) => turn_away(TurnedAway::Busy, "busy"),
             Ok(_permit) => {
-                request.extensions_mut().insert(self.peer);
-                let mut app = self.app;
+                request.extensions_mut().insert(Arc::clone(&self.peer));
+                let mut app = self.app.clone();
                 let mut answer = pin!(app.call(request.map(Body::new)));
                 match futures_util::poll!(answer.as_mut()) {
                     Poll::Ready(Ok(response)) => response,

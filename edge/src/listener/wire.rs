@@ -1,40 +1,38 @@
-//! The socket of a connection, as hyper and its heirs see it. It keeps the connection's pulse, and
+//! The socket of a connection, below TLS. It shows the connection's pulse as bytes come and go, and
 //! gives back the connection's place when it is dropped, wherever that happens.
 
 use super::pulse::{Entry, Order};
 use crate::telemetry::Open;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::rt::TokioIo;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_rustls::server::TlsStream;
 
-pub(super) struct Io {
-    pub(super) stream: TokioIo<TlsStream<TcpStream>>,
+pub(super) struct Wire {
+    pub(super) stream: TcpStream,
     pub(super) entry: Entry,
     pub(super) _open: Open,
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
-impl Io {
-    fn wrote<T>(&self, result: Poll<T>) -> Poll<T> {
-        self.entry.pulse().flowing(result.is_ready());
+impl Wire {
+    fn wrote(&self, result: Poll<Result<usize>>) -> Poll<Result<usize>> {
+        self.entry.pulse().flows(result.is_ready());
         result
     }
 }
 
-impl Read for Io {
+impl AsyncRead for Wire {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buf: ReadBufCursor<'_>,
+        buf: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
         let pulse = self.entry.pulse();
-        // While hyper drives the connection, its driver listens for orders; after that only we can.
-        if pulse.is_released() && pulse.order(cx.waker()) == Order::Cut {
+        // While HTTP drives the connection, its driver listens for orders; otherwise only we can.
+        if !pulse.is_driven() && pulse.order(cx.waker()) == Order::Cut {
             return Poll::Ready(Err(Error::from(ErrorKind::ConnectionAborted)));
         }
         let result = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -45,7 +43,7 @@ impl Read for Io {
     }
 }
 
-impl Write for Io {
+impl AsyncWrite for Wire {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -56,13 +54,11 @@ impl Write for Io {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let result = Pin::new(&mut self.stream).poll_flush(cx);
-        self.wrote(result)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let result = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.wrote(result)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
     fn is_write_vectored(&self) -> bool {
