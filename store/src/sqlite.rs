@@ -18,6 +18,7 @@ mod purge;
 mod queue;
 mod quota;
 mod readers;
+mod records;
 mod rows;
 mod schema;
 mod streams;
@@ -28,6 +29,8 @@ mod topics;
 mod upkeep;
 mod work;
 mod writer;
+
+pub use records::SqliteRecords;
 
 use fault::Outcome;
 use interzone_hub::ports::{StoreError, Wake};

@@ -1,7 +1,7 @@
 //! What a store reads and writes, one trait for each concern. The rules that hold for all of them
 //! stand above, in `ports`.
 
-use super::{Commit, StoreError, Wake};
+use super::{Commit, RecordStore, StoreError, Wake};
 use crate::event::{Event, Subject};
 use crate::outbox::{OutboxEntry, Settlement};
 use crate::packed::{BlobId, Packed};
@@ -290,11 +290,18 @@ pub trait Upkeep: Send + Sync {
 
 /// All of it.
 pub trait Store:
-    TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + Upkeep
+    TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + RecordStore + Upkeep
 {
 }
 
 impl<S> Store for S where
-    S: TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + Upkeep
+    S: TaskStore
+        + StreamStore
+        + WorkStore
+        + OutboxStore
+        + TopicStore
+        + QuotaStore
+        + RecordStore
+        + Upkeep
 {
 }

@@ -198,13 +198,15 @@ impl Sweep<'_, '_> {
         Ok(())
     }
 
-    /// Claims and quotas whose time is over.
+    /// Claims, quotas and records whose time is over.
     fn expired(&mut self, now: i64) -> Outcome<()> {
         let claims = "DELETE FROM claims WHERE key IN (SELECT key FROM claims \
             INDEXED BY claims_expiry WHERE expires_at <= ?1 LIMIT ?2)";
         let quotas = "DELETE FROM quotas WHERE key IN (SELECT key FROM quotas \
             INDEXED BY quotas_full WHERE full_at <= ?1 LIMIT ?2)";
-        for sql in [claims, quotas] {
+        let records = "DELETE FROM records WHERE row IN (SELECT row FROM records \
+            INDEXED BY records_expiry WHERE expires_at <= ?1 LIMIT ?2)";
+        for sql in [claims, quotas, records] {
             let values = params![now, column(self.left as u64)];
             let removed = self.session.run(sql, values)?;
             self.purged.claims += self.spend(removed);

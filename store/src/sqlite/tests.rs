@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 mod groups;
 mod opening;
+mod records;
 mod traits;
 
 /// A folder that goes when this does.
