@@ -11,13 +11,6 @@ pub mod body;
 mod capped;
 pub mod clock;
 pub mod egress;
-
-pub mod audit;
-pub mod auth;
-pub mod body;
-mod capped;
-pub mod clock;
-pub mod egress;
 pub mod issuer;
 pub mod limits;
 pub mod listener;
