@@ -8,6 +8,8 @@ mod operators;
 mod watch_sse;
 mod watch_ws;
 
+pub use answer::turned_away;
+
 use crate::zone::Zone;
 use axum::Router;
 use axum::routing::{any, get};

@@ -85,7 +85,9 @@ async fn of_task(hub: &Hub, id: &TaskId, event: &Event) -> Result<Vec<Notice>, H
                 task_id: id.to_string(),
                 text: text.clone(),
             };
-            return Ok(written(watched::TASK_STATUS, None, &line).into_iter().collect());
+            return Ok(written(watched::TASK_STATUS, None, &line)
+                .into_iter()
+                .collect());
         }
         EventBody::Message { message, .. } => {
             let message: Message = hub.unpack_one(message.clone()).await?;
@@ -95,12 +97,10 @@ async fn of_task(hub: &Hub, id: &TaskId, event: &Event) -> Result<Vec<Notice>, H
             let artifact: Artifact = hub.unpack_one(artifact.clone()).await?;
             Json::of(&convert::dated(artifact, event.at))
         }
-        EventBody::Created { .. } | EventBody::State { .. } => {
-            match hub.store().task(id).await? {
-                Some(task) => Json::of(&task_at(hub, &task, event).await?),
-                None => return Ok(Vec::new()),
-            }
-        }
+        EventBody::Created { .. } | EventBody::State { .. } => match hub.store().task(id).await? {
+            Some(task) => Json::of(&task_at(hub, &task, event).await?),
+            None => return Ok(Vec::new()),
+        },
         _ => return Ok(Vec::new()),
     };
     let Ok(data) = data else {
@@ -133,10 +133,7 @@ async fn task_at(hub: &Hub, task: &Task, event: &Event) -> Result<TaskObject, Hu
             return Ok(convert::detail(detail, true, true));
         }
         EventBody::State { to, message, .. } => (*to, message.clone()),
-        EventBody::Created { message } => (
-            TaskState::Submitted,
-            Some(message.clone()),
-        ),
+        EventBody::Created { message } => (TaskState::Submitted, Some(message.clone())),
         _ => (task.state, None),
     };
     let said = match said {

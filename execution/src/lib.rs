@@ -12,5 +12,5 @@ pub mod webhooks;
 pub mod workers;
 mod zone;
 
-pub use doors::router;
+pub use doors::{router, turned_away};
 pub use zone::{Check, Operator, Zone, ZoneOptions};

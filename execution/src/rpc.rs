@@ -35,7 +35,7 @@ const AT_ONCE: usize = 64;
 /// Where a request came from, and by which name it is found again.
 pub(crate) struct Origin {
     pub(crate) correlation: Correlation,
-    pub(crate) peer: Option<Peer>,
+    pub(crate) peer: Option<Arc<Peer>>,
 }
 
 /// What came of a request.
@@ -167,7 +167,7 @@ pub(crate) async fn serve(
     {
         return answer(zone, None, parsed, origin).await;
     }
-    match Known::by(zone, headers, origin.peer.as_ref()).await {
+    match Known::by(zone, headers, origin.peer.as_deref()).await {
         Ok(known) => answer(zone, Some(&known), parsed, origin).await,
         Err(error) => {
             let id = match &parsed {
@@ -197,12 +197,7 @@ pub(crate) async fn serve_known(
 }
 
 /// Serves what was parsed. Without somebody known there is nothing but a rejection in it.
-async fn answer(
-    zone: &Zone,
-    known: Option<&Known>,
-    parsed: Parsed<'_>,
-    origin: &Origin,
-) -> Served {
+async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: &Origin) -> Served {
     let mut answers = Answers::to(&parsed);
     let items = match parsed {
         Parsed::One(item) => {
@@ -399,9 +394,12 @@ async fn explained(cx: &Context<'_>, error: &HubError) -> WireError {
         HubError::TaskNotFound(_) => {
             wire = wire.and("timestamp", cx.hub().now().to_string());
         }
-        HubError::Invalid { field: "role", .. } => {
-            if let Some(member) = cx.method.get().copied().and_then(dispatch::message_member) {
-                wire = wire.and("field", format!("params.{member}.role"));
+        HubError::Invalid { field: what, .. }
+        | HubError::TooLarge { what, .. }
+        | HubError::TooMany { what, .. } => {
+            let place = cx.method.get().map(|method| dispatch::place(*method, what));
+            if let Some(Some(place)) = place {
+                wire = wire.and("field", place);
             }
         }
         _ => {}

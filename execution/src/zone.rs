@@ -10,7 +10,6 @@ use interzone_edge::telemetry::Metrics;
 use interzone_hub::Hub;
 use interzone_protocol::acp::Provider;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -104,8 +103,6 @@ pub struct Zone {
     pub(crate) stop: CancellationToken,
     /// What was written for one watcher and serves the others.
     pub(crate) told: Shared,
-    /// A place for each request that is worked on.
-    pub(crate) places: Semaphore,
 }
 
 impl Zone {
@@ -113,7 +110,6 @@ impl Zone {
     pub fn new(options: ZoneOptions) -> Arc<Self> {
         let base = options.public_url.as_str().trim_end_matches('/');
         let metadata_url = format!("{base}/.well-known/oauth-protected-resource");
-        let places = options.limits.requests.clamp(1, Semaphore::MAX_PERMITS);
         Arc::new(Self {
             hub: options.hub,
             auth: options.auth,
@@ -134,7 +130,6 @@ impl Zone {
             checks: options.checks,
             stop: options.stop,
             told: Shared::default(),
-            places: Semaphore::new(places),
         })
     }
 

@@ -8,18 +8,19 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use interzone_edge::listener::Peer;
+use interzone_edge::listener::{Peer, TurnedAway};
 use interzone_edge::request::{CORRELATION, Correlation};
+use std::sync::Arc;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 impl Origin {
-    pub(super) fn of(headers: &HeaderMap, peer: Option<&Peer>) -> Self {
+    pub(super) fn of(headers: &HeaderMap, peer: Option<&Arc<Peer>>) -> Self {
         Self {
             correlation: Correlation::from_headers(headers),
-            peer: peer.copied(),
+            peer: peer.cloned(),
         }
     }
 }
@@ -79,6 +80,19 @@ pub(super) fn refused(error: &WireError, origin: &Origin) -> Response {
     let mut response = json(error.http, body, origin);
     advise(response.headers_mut(), error);
     response
+}
+
+/// What a listener answers to requests that no door answers: they are too many, or took too long.
+pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
+    let error = match why {
+        TurnedAway::Busy => errors::unavailable("busy"),
+        TurnedAway::TooSlow => errors::took_too_long(),
+    };
+    let origin = Origin {
+        correlation,
+        peer: None,
+    };
+    refused(&error, &origin)
 }
 
 /// What the headers say of an error.

@@ -30,7 +30,7 @@ pub(super) async fn attach(
     subject: Result<Subject, WireError>,
     kind: &'static str,
 ) -> Result<Attached, Box<WireError>> {
-    let known = Known::by(zone, &parts.headers, origin.peer.as_ref()).await?;
+    let known = Known::by(zone, &parts.headers, origin.peer.as_deref()).await?;
     let opened = open(zone, parts, &known, subject).await;
     let error = opened.as_ref().err();
     zone.metrics

@@ -99,12 +99,26 @@ fn slug(id: &str) -> String {
     let slug: String = id
         .chars()
         .map(|c| c.to_ascii_lowercase())
-        .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' })
+        .map(|c| {
+            if c.is_ascii_lowercase() || c.is_ascii_digit() {
+                c
+            } else {
+                '-'
+            }
+        })
         .collect();
-    if slug.is_empty() { "agent".to_owned() } else { slug }
+    if slug.is_empty() {
+        "agent".to_owned()
+    } else {
+        slug
+    }
 }
 
 fn cut(text: &str, most: usize) -> String {
     let cut: String = text.chars().take(most).collect();
-    if cut.is_empty() { "Interzone".to_owned() } else { cut }
+    if cut.is_empty() {
+        "Interzone".to_owned()
+    } else {
+        cut
+    }
 }

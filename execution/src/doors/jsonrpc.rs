@@ -1,5 +1,5 @@
-//! `POST /jsonrpc`: the one door for calls. Before anybody looks at the bytes: the verb, a free place,
-//! the size, the media type.
+//! `POST /jsonrpc`: the one door for calls. Before anybody looks at the bytes: the verb, the
+//! size, the media type. Whether there is room for a request at all was decided by the listener.
 
 use super::answer;
 use crate::rpc::errors::{self, WireError};
@@ -17,15 +17,11 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 pub(super) async fn call(State(zone): State<Arc<Zone>>, request: Request) -> Response {
-    let peer = request.extensions().get::<Peer>();
+    let peer = request.extensions().get::<Arc<Peer>>();
     let origin = Origin::of(request.headers(), peer);
     if request.method() != Method::POST {
         return answer::only("POST", &origin);
     }
-    let Ok(_place) = zone.places.try_acquire() else {
-        zone.metrics.turned_away("busy");
-        return answer::refused(&errors::unavailable("busy"), &origin);
-    };
     let span = tracing::info_span!("request", correlation = %origin.correlation);
     let parent = TraceParent::from_headers(request.headers());
     if let Some(parent) = &parent {
@@ -71,10 +67,7 @@ async fn within(zone: &Zone, request: Request, origin: &Origin) -> Response {
 fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
     let kind = value.and_then(|value| value.split(|byte| *byte == b';').next());
-    kind.is_some_and(|kind| {
-        kind.trim_ascii()
-            .eq_ignore_ascii_case(b"application/json")
-    })
+    kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"application/json"))
 }
 
 fn announced(headers: &HeaderMap) -> Option<usize> {
@@ -93,10 +86,8 @@ fn unread(error: &BodyError) -> WireError {
             "The body came too slowly",
             "too_slow",
         ),
-        BodyError::Broken(_) => errors::transport(
-            StatusCode::BAD_REQUEST,
-            "The body broke off",
-            "broken_body",
-        ),
+        BodyError::Broken(_) => {
+            errors::transport(StatusCode::BAD_REQUEST, "The body broke off", "broken_body")
+        }
     }
 }

@@ -68,10 +68,10 @@ async fn missing(zone: &Zone) -> Vec<&'static str> {
 /// What the zone counts. How many tasks there are is nobody's business but the operator's, so unless
 /// they decide otherwise it takes a token of theirs.
 pub(super) async fn metrics(State(zone): State<Arc<Zone>>, request: Request) -> Response {
-    let peer = request.extensions().get::<Peer>();
+    let peer = request.extensions().get::<Arc<Peer>>();
     let origin = Origin::of(request.headers(), peer);
     if !zone.metrics_public {
-        match Known::by(&zone, request.headers(), origin.peer.as_ref()).await {
+        match Known::by(&zone, request.headers(), origin.peer.as_deref()).await {
             Err(error) => return refused(&error, &origin),
             Ok(known) if !known.identity.has_scope(OPERATE) => {
                 return refused(&errors::not_operator(OPERATE), &origin);

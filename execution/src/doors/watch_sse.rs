@@ -29,8 +29,7 @@ use tokio::time::Instant;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const STILL_HERE: Bytes = Bytes::from_static(b": keep-alive\n\n");
-const EXPIRED: Bytes =
-    Bytes::from_static(b": the token has expired; come back with a new one\n\n");
+const EXPIRED: Bytes = Bytes::from_static(b": the token has expired; come back with a new one\n\n");
 
 pub(super) async fn task(
     State(zone): State<Arc<Zone>>,
@@ -58,7 +57,7 @@ async fn watch(
     subject: Result<Subject, errors::WireError>,
     kind: &'static str,
 ) -> Response {
-    let peer = request.extensions().get::<Peer>();
+    let peer = request.extensions().get::<Arc<Peer>>();
     let origin = Origin::of(request.headers(), peer);
     let (parts, _) = request.into_parts();
     match attach(&zone, &parts, &origin, subject, kind).await {

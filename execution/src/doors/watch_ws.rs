@@ -41,7 +41,7 @@ pub(super) async fn stream(
     Path(id): Path<String>,
     request: Request,
 ) -> Response {
-    let peer = request.extensions().get::<Peer>();
+    let peer = request.extensions().get::<Arc<Peer>>();
     let origin = Origin::of(request.headers(), peer);
     let subject = convert::stream_id(&id).map(Subject::Stream);
     let subject = subject.ok_or_else(|| errors::unknown_stream(&id));
@@ -133,12 +133,10 @@ async fn take(
     origin: &Origin,
 ) -> Going {
     match frame {
-        Message::Text(text) => {
-            match serve_known(zone, known, text.as_bytes(), origin).await {
-                Some(answer) => send(socket, text_of(answer.into())?).await,
-                None => Ok(()),
-            }
-        }
+        Message::Text(text) => match serve_known(zone, known, text.as_bytes(), origin).await {
+            Some(answer) => send(socket, text_of(answer.into())?).await,
+            None => Ok(()),
+        },
         Message::Binary(_) => Err(Some(NOT_TEXT)),
         Message::Ping(_) | Message::Pong(_) | Message::Close(_) => Ok(()),
     }

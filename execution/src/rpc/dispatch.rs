@@ -58,8 +58,21 @@ pub(super) fn may_overtake(name: &str) -> bool {
     }
 }
 
+/// Where in a method's params stands what the hub found too large, too many or unusable.
+pub(super) fn place(method: Method, what: &str) -> Option<String> {
+    let message = || message_member(method);
+    match what {
+        "the message" | "what else is in the message" => Some(format!("params.{}", message()?)),
+        "parts" | "role" => Some(format!("params.{}.{what}", message()?)),
+        "metadata" | "participants" => Some(format!("params.{what}")),
+        "the name of a participant" => Some("params.participants".to_owned()),
+        "the reason" => Some("params.reason".to_owned()),
+        _ => None,
+    }
+}
+
 /// The member of a method's params that holds a message, if it takes one.
-pub(super) fn message_member(method: Method) -> Option<&'static str> {
+fn message_member(method: Method) -> Option<&'static str> {
     match method {
         Method::TasksCreate => Some("initialMessage"),
         Method::TasksSend | Method::StreamMessage => Some("message"),

@@ -197,12 +197,15 @@ fn plain(error: &HubError) -> WireError {
             invalid_params().and("currentStatus", state.name())
         }
         HubError::TooLarge { what, limit } => {
-            field(what, format!("at most {limit} bytes"), "more than that")
+            field(*what, format!("at most {limit} bytes"), "more than that")
         }
         HubError::TooMany { what, limit } => {
-            field(what, format!("at most {limit}"), "more than that")
+            field(*what, format!("at most {limit}"), "more than that")
         }
-        HubError::Invalid { field: name, reason } => field(name, *reason, "something else"),
+        HubError::Invalid {
+            field: name,
+            reason,
+        } => field(*name, *reason, "something else"),
         HubError::Stopped => internal("stopped"),
         HubError::Contended => unavailable("contended"),
         HubError::Store(error) => store(error),
@@ -406,6 +409,16 @@ pub(crate) fn unavailable(word: &'static str) -> WireError {
     .with(json!({"retryAfter": 1}));
     error.retry_after = Some(1);
     error
+}
+
+/// A call that took longer than any may.
+pub(crate) fn took_too_long() -> WireError {
+    WireError::new(
+        ErrorCode::INTERNAL_ERROR,
+        StatusCode::GATEWAY_TIMEOUT,
+        "The call took too long and was given up; look before you repeat it",
+        "too_slow",
+    )
 }
 
 /// A request that the transport turns away before anybody reads it.

@@ -3,6 +3,7 @@
 
 use super::errors::{Fault, WireError, field};
 use interzone_jsonrpc::{Kind, RawJson};
+use interzone_protocol::vocab::NoParts;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -31,7 +32,9 @@ fn explain<T: DeserializeOwned>(text: &str) -> WireError {
         format!("params.{path}")
     };
     let said = error.inner().to_string();
-    let said = said.rsplit_once(" at line ").map_or(&*said, |(said, _)| said);
+    let said = said
+        .rsplit_once(" at line ")
+        .map_or(&*said, |(said, _)| said);
     if let Some(name) = quoted_after(said, "missing field `") {
         path = format!("{path}.{name}");
         return field(path, "a value", "nothing");
@@ -45,6 +48,16 @@ fn explain<T: DeserializeOwned>(text: &str) -> WireError {
         Some((_, expected)) => expected,
         None if said.starts_with("invalid ") || said.starts_with("unknown ") => "another value",
         None => said,
+    };
+    let expected = match expected {
+        "u64" | "u32" | "usize" => "an integer that is not negative",
+        "a sequence" => "an array",
+        "a map" => "an object",
+        other => other,
+    };
+    let (path, expected) = match expected == NoParts.to_string() {
+        true => (format!("{path}.parts"), "at least one part"),
+        false => (path, expected),
     };
     let received = received(text, &path);
     field(path, expected, received)
@@ -60,7 +73,11 @@ fn received(text: &str, path: &str) -> &'static str {
         return "something else";
     };
     let mut at = &root;
-    for step in path.split(['.', '[', ']']).skip(1).filter(|step| !step.is_empty()) {
+    for step in path
+        .split(['.', '[', ']'])
+        .skip(1)
+        .filter(|step| !step.is_empty())
+    {
         let next = match at {
             Value::Array(items) => step.parse().ok().and_then(|index: usize| items.get(index)),
             other => other.get(step),
@@ -95,7 +112,12 @@ mod tests {
         };
         let data = error.data.unwrap();
         let word = |name: &str| data[name].as_str().unwrap().to_owned();
-        format!("{}: {} <- {}", word("field"), word("expected"), word("received"))
+        format!(
+            "{}: {} <- {}",
+            word("field"),
+            word("expected"),
+            word("received")
+        )
     }
 
     #[test]
@@ -125,7 +147,9 @@ mod tests {
             fault::<TasksSubscribeParams>(r#"{"taskId":"t","callbackUrl":"u","events":["DONE"]}"#),
             fault::<StreamStartParams>(r#"{"participants":"me"}"#),
             fault::<StreamStartParams>(r#"{"participants":[1]}"#),
-            fault::<StreamChunk>(r#"{"streamId":"s","chunk":{"role":"user","parts":[{"type":"TextPart"}]},"sequence":-1}"#),
+            fault::<StreamChunk>(
+                r#"{"streamId":"s","chunk":{"role":"user","parts":[{"type":"TextPart"}]},"sequence":-1}"#,
+            ),
         ];
         insta::assert_snapshot!(told.join("\n"));
         assert!(told.iter().all(|line| !line.contains("secret")));

@@ -66,7 +66,10 @@ mod tests {
         assert_eq!(headers["x-webhook-timestamp"], "1700000000");
         let timed = mac(&secret, &[b"1700000000.", body]);
         assert_ne!(timed, known);
-        assert_eq!(headers["x-webhook-signature-timestamp"], format!("sha256={timed}"));
+        assert_eq!(
+            headers["x-webhook-signature-timestamp"],
+            format!("sha256={timed}")
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::members;
 use crate::webhooks::Target;
-use interzone_hub::{EventBody, HubError, Push, Stream, Task, TaskDetail};
+use interzone_hub::{EventBody, Push, Stream, Task, TaskDetail};
 use interzone_protocol::acp::{
     Status, StreamObject, StreamStatus, SubscriptionObject, TaskEvent, TaskObject,
 };
@@ -60,7 +60,10 @@ pub(crate) fn detail(detail: TaskDetail, messages: bool, artifacts: bool) -> Tas
     } = detail;
     // Why a task failed may be told by its state alone; in ACP there is only the history to tell it.
     if let Some(status) = status
-        && !said.iter().rev().any(|message| says_the_same(message, &status))
+        && !said
+            .iter()
+            .rev()
+            .any(|message| says_the_same(message, &status))
     {
         said.push(stamped(status, task.finished_at.unwrap_or(task.updated_at)));
     }
@@ -104,9 +107,7 @@ pub(crate) fn dated(artifact: Artifact, at: Timestamp) -> Artifact {
 }
 
 fn says_the_same(one: &Message, other: &Message) -> bool {
-    one.role() == other.role()
-        && one.parts() == other.parts()
-        && one.agent_id() == other.agent_id()
+    one.role() == other.role() && one.parts() == other.parts() && one.agent_id() == other.agent_id()
 }
 
 /// A stream, with the addresses where it is watched beside what the caller attached.
@@ -197,14 +198,6 @@ pub(crate) fn acp_events(body: &EventBody) -> &'static [TaskEvent] {
         EventBody::Artifact { .. } => &[TaskEvent::NewArtifact],
         // Growing text, status lines and streams have no event in ACP.
         _ => &[],
-    }
-}
-
-/// Whether the hub refused because the task is finished, and then which.
-pub(crate) fn finished(error: &HubError) -> Option<&TaskId> {
-    match error {
-        HubError::TaskFinished { id, .. } => Some(id),
-        _ => None,
     }
 }
 

@@ -136,7 +136,9 @@ pub(crate) async fn list(cx: &Context<'_>, params: TasksListParams) -> Outcome {
                 .filter(|state| state.acp() == name)
                 .collect();
             if named.is_empty() {
-                return Err(errors::field("params.status", "a task status of ACP", "string").into());
+                return Err(
+                    errors::field("params.status", "a task status of ACP", "string").into(),
+                );
             }
             named
         }
@@ -212,8 +214,6 @@ pub(crate) async fn chunk(cx: &Context<'_>, params: StreamChunk) -> Outcome {
     cx.about(&params.stream_id);
     let id = stream_id(&params.stream_id)?;
     let last = params.is_last.unwrap_or(false);
-    cx.hub()
-        .speak(cx.caller, &id, params.chunk, last)
-        .await?;
+    cx.hub().speak(cx.caller, &id, params.chunk, last).await?;
     taken("Chunk taken")
 }

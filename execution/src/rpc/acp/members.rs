@@ -67,9 +67,7 @@ fn find(text: &str, name: &str) -> Option<Range<usize>> {
     while let Some(key) = walk.string() {
         walk.skip_to(b':');
         let value = walk.value();
-        let spelt: Option<String> = text
-            .get(key)
-            .and_then(|key| serde_json::from_str(key).ok());
+        let spelt: Option<String> = text.get(key).and_then(|key| serde_json::from_str(key).ok());
         if spelt.as_deref() == Some(name) {
             found = Some(value);
         }
@@ -159,13 +157,31 @@ mod tests {
             ("{}", r#"{"priority":"HIGH"}"#),
             ("{ \n }", "{ \n \"priority\":\"HIGH\"}"),
             (r#"{"a":1.00}"#, r#"{"a":1.00,"priority":"HIGH"}"#),
-            (r#"{ "a" : {"priority":"x"} }"#, r#"{ "a" : {"priority":"x"} ,"priority":"HIGH"}"#),
-            (r#"{"priority":"LOW","z":[1, 2]}"#, r#"{"priority":"HIGH","z":[1, 2]}"#),
-            (r#"{"z":"}{","priority" : {"a":["]"]} , "y":2}"#, r#"{"z":"}{","priority" : "HIGH" , "y":2}"#),
+            (
+                r#"{ "a" : {"priority":"x"} }"#,
+                r#"{ "a" : {"priority":"x"} ,"priority":"HIGH"}"#,
+            ),
+            (
+                r#"{"priority":"LOW","z":[1, 2]}"#,
+                r#"{"priority":"HIGH","z":[1, 2]}"#,
+            ),
+            (
+                r#"{"z":"}{","priority" : {"a":["]"]} , "y":2}"#,
+                r#"{"z":"}{","priority" : "HIGH" , "y":2}"#,
+            ),
             (r#"{"\u0070riority":7}"#, r#"{"\u0070riority":"HIGH"}"#),
-            (r#"{"a":"priority"}"#, r#"{"a":"priority","priority":"HIGH"}"#),
-            (r#"{"a\"":"\\","priority":null}"#, r#"{"a\"":"\\","priority":"HIGH"}"#),
-            (r#"{"priority":1,"priority":2}"#, r#"{"priority":1,"priority":"HIGH"}"#),
+            (
+                r#"{"a":"priority"}"#,
+                r#"{"a":"priority","priority":"HIGH"}"#,
+            ),
+            (
+                r#"{"a\"":"\\","priority":null}"#,
+                r#"{"a\"":"\\","priority":"HIGH"}"#,
+            ),
+            (
+                r#"{"priority":1,"priority":2}"#,
+                r#"{"priority":1,"priority":"HIGH"}"#,
+            ),
             (r#"{"a":{}}"#, r#"{"a":{},"priority":"HIGH"}"#),
             (r#"{"a":"{"}"#, r#"{"a":"{","priority":"HIGH"}"#),
         ] {
