@@ -54,11 +54,13 @@ def text(params):
 
 
 async def frames(socket, enough):
-    """Frames until `enough` says so of the list."""
+    """Frames until `enough` says so of the list. That a stream began is told, but is no chunk."""
     seen = []
     async with asyncio.timeout(30):
         while not enough(seen):
-            seen.append(json.loads(await socket.recv()))
+            frame = json.loads(await socket.recv())
+            if frame.get("method") != "interzone.stream.state" or frame["params"]["status"] != "ACTIVE":
+                seen.append(frame)
     return seen
 
 
@@ -139,6 +141,8 @@ async def main():
         events = await sse(http, stream)
         chunks = [event for event in events if event["event"] == "stream.chunk"]
         assert [event["data"]["params"] for event in chunks] == [frame["params"] for frame in whole], "SSE says the same"
+        states = [event["data"]["params"]["status"] for event in events if event["event"] == "interzone.stream.state"]
+        assert states[-1] == "CLOSED" and set(states[:-1]) <= {"ACTIVE"}, states
         assert events[-1]["event"] == "interzone.stream.state", events[-1]
         assert events[-1]["data"]["params"]["status"] == "CLOSED", events[-1]
         ids = [int(event["id"]) for event in events]

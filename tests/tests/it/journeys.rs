@@ -16,6 +16,7 @@ mod bad_input;
 mod crash;
 mod forged;
 mod login;
+mod newcomer;
 mod nodes;
 mod operators;
 mod sdk;

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_under_load_breaks_no_answer() {
-    let mut zone = Setup::new().set("execution.grace", "15s").start().await;
+    let mut zone = Setup::new().set("execution.grace", "6s").start().await;
     let token = zone.token("anna");
     // Requests that are taken before the stop: their heads and half their bodies are there.
     let body = json!({

@@ -71,8 +71,12 @@ async fn a_task_is_watched_live_and_replayed_from_everywhere() {
     // On one connection nothing is told twice.
     let mut length = 0;
     for event in live.iter().filter(|e| e.name == "interzone.task.text") {
-        assert_eq!(event.params()["offset"], length, "{event:?}");
-        length += event.params()["delta"].as_str().unwrap().len();
+        let delta = event.params()["delta"].as_str().unwrap();
+        // A piece that was shown before it was in the log comes again empty, for its place.
+        if !delta.is_empty() {
+            assert_eq!(event.params()["offset"], length, "{event:?}");
+        }
+        length += delta.len();
     }
     let kinds: Vec<&str> = live
         .iter()
@@ -122,8 +126,8 @@ async fn a_task_is_watched_live_and_replayed_from_everywhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_ends_with_the_token_that_opened_it() {
-    // No leeway, so that the end is where the token says.
-    let zone = Setup::new().set("oauth.leeway", "0s").start().await;
+    // Little leeway, so that the end is near where the token says.
+    let zone = Setup::new().set("oauth.leeway", "1s").start().await;
     let issuer = &zone.world.issuer;
     let token = issuer.token("anna");
     let id = zone.create(&token, "demo", "wait 30").await;
