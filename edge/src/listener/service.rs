@@ -88,7 +88,7 @@ impl Work {
         // Made first, so that it takes back what it adds whatever comes of it.
         let before = working.fetch_add(1, Ordering::Relaxed);
         let work = Self(Arc::clone(desk));
-        (before < limits.requests).then_some(work)
+        (before < limits.requests.max(1)).then_some(work)
     }
 }
 
