@@ -23,8 +23,9 @@ pub(crate) enum News {
     Look,
 }
 
-/// How far a watcher may fall behind before it has to read the log.
-const BEHIND: usize = 256;
+/// How far a watcher may fall behind before it has to read the log. Each subject that is watched takes
+/// memory for so many, and most are idle.
+const BEHIND: usize = 32;
 
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
