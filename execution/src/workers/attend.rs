@@ -58,6 +58,7 @@ impl Attendant {
     /// Does the work, and answers a word for what came of it.
     async fn work(&self, agent: &Arc<dyn Agent>, run: &Arc<Run>) -> &'static str {
         let task = &run.item().task_id;
+        let claimed = Instant::now();
         let turn = match self.persist(|| run.begin()).await {
             Ok(TurnStart::Turn(turn)) => *turn,
             Ok(TurnStart::Nothing) => return "nothing",
@@ -71,8 +72,11 @@ impl Attendant {
         let (worker, given, output) = (agent.clone(), turn.clone(), paper.clone());
         work.spawn(async move { worker.run(given, output).await });
         let beside = async {
-            let (_, lease, _) =
-                tokio::join!(run.watch_for_cancel(), self.keep_lease(run), paper.keep());
+            let (_, lease, _) = tokio::join!(
+                run.watch_for_cancel(),
+                self.keep_lease(run, claimed),
+                paper.keep()
+            );
             lease
         };
         tokio::pin!(beside);
@@ -123,11 +127,11 @@ impl Attendant {
 
     /// Renews the lease for as long as it can. A lease that could not be renewed in its time may be
     /// somebody else's by now, so the run stops.
-    async fn keep_lease(&self, run: &Run) -> Infallible {
+    async fn keep_lease(&self, run: &Run, claimed: Instant) -> Infallible {
         let lease = self.options.lease;
         let (usual, soon) = (lease / 3, (lease / 15).min(Duration::from_secs(1)));
-        let mut renewed = Instant::now();
-        let mut wait = usual;
+        let mut renewed = claimed;
+        let mut wait = usual.saturating_sub(claimed.elapsed());
         loop {
             tokio::time::sleep(wait).await;
             let left = lease.saturating_sub(renewed.elapsed());
