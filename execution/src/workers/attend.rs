@@ -2,9 +2,9 @@
 //!
 //! An agent that panics, hangs or breaks ends its own run and nothing else.
 
+use super::may_pass;
 use super::options::{WorkerMetrics, WorkerOptions};
 use super::paper::Paper;
-use interzone_hub::ports::StoreError;
 use interzone_hub::{Agent, AgentError, HubError, Outcome, Run, Task, Turn, TurnStart};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -223,12 +223,6 @@ impl Attendant {
             }
         }
     }
-}
-
-/// Whether trying again may help. Where it is not known whether something was written, it is found
-/// out by trying again: a task that has ended says so.
-fn may_pass(error: &HubError) -> bool {
-    error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
 }
 
 fn written(run: &Run, ended: Result<Task, HubError>, word: &'static str) -> &'static str {

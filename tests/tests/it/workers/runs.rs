@@ -3,7 +3,7 @@
 use super::{Did, Place, Stage, alice, ask, ended, quick, start, why_failed};
 use interzone_execution::agents::DemoAgent;
 use interzone_execution::workers::WorkerOptions;
-use interzone_hub::{EventBody, Limits, NewTask, Route, Subject};
+use interzone_hub::{EventBody, HubError, Limits, NewTask, Route, Subject};
 use interzone_protocol::vocab::{AgentId, Message, Priority, TaskState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -305,7 +305,7 @@ async fn a_store_that_is_away_for_a_while_costs_no_work() {
     // It has been tried, and refused, at least once.
     let refused = NewTask::new(Message::user_text("now"));
     let refused = hub.create_task(&alice(), refused).await.unwrap_err();
-    assert!(refused.is_transient(), "{refused}");
+    assert!(matches!(refused, HubError::Store(_)), "{refused}");
     drop(locked);
     let (task, _) = ended(&hub, &id).await;
     assert_eq!(task.state, TaskState::Completed);
