@@ -1,0 +1,125 @@
+//! What happens around each request: it is counted, its peer is told to it, and it may not last for
+//! ever. On the way of a request that is answered at once there is no timer and no allocation of ours
+//! but the extension.
+
+use super::pulse::{Pulse, Running};
+use super::{Peer, Shared, TurnedAway};
+use crate::request::{CORRELATION, Correlation};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use futures_util::future::{Either, select};
+use http::{HeaderValue, Request};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use tower::Service;
+
+/// What a connection gives to each of its requests.
+pub(super) struct Desk {
+    pub(super) app: Router,
+    pub(super) peer: Arc<Peer>,
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Desk {
+    /// The answer to a request.
+    ///
+    /// What can be done at once is done before there is a future: every idle connection keeps room
+    /// for it.
+    pub(super) fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+    ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
+        let running = self.pulse.begin();
+        let sent = request.headers().get(CORRELATION).cloned();
+        let work = Work::begin(&self).map(|work| {
+            request.extensions_mut().insert(Arc::clone(&self.peer));
+            (self.app.clone().call(request.map(Body::new)), work)
+        });
+        async move {
+            let response = match work {
+                None => self.turn_away(TurnedAway::Busy, sent),
+                Some((answer, _work)) => {
+                    let mut answer = pin!(answer);
+                    match futures_util::poll!(answer.as_mut()) {
+                        Poll::Ready(Ok(response)) => response,
+                        Poll::Pending => {
+                            let limit = self.shared.limits.request_time;
+                            let late = Box::pin(tokio::time::sleep(limit));
+                            match select(answer, late).await {
+                                Either::Left((Ok(response), _)) => response,
+                                Either::Right(_) => self.turn_away(TurnedAway::TooSlow, sent),
+                            }
+                        }
+                    }
+                }
+            };
+            Ok(response.map(|body| Tracked {
+                body,
+                _running: running,
+            }))
+        }
+    }
+
+    fn turn_away(&self, why: TurnedAway, sent: Option<HeaderValue>) -> Response {
+        self.shared.metrics.turned_away(match why {
+            TurnedAway::Busy => "busy",
+            TurnedAway::TooSlow => "too_slow",
+        });
+        let headers = sent.map(|sent| (CORRELATION, sent)).into_iter().collect();
+        (self.shared.turn_away)(why, Correlation::from_headers(&headers))
+    }
+}
+
+/// One of the requests that handlers may work on at the same time.
+struct Work(Arc<Desk>);
+
+impl Work {
+    fn begin(desk: &Arc<Desk>) -> Option<Self> {
+        let Shared {
+            limits, working, ..
+        } = &*desk.shared;
+        // Made first, so that it takes back what it adds whatever comes of it.
+        let before = working.fetch_add(1, Ordering::Relaxed);
+        let work = Self(Arc::clone(desk));
+        (before < limits.requests.max(1)).then_some(work)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.shared.working.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A response's body that counts as running until it is dropped.
+pub(super) struct Tracked {
+    body: Body,
+    _running: Running,
+}
+
+impl http_body::Body for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
