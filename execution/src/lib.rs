@@ -6,9 +6,11 @@
 
 mod doors;
 mod events;
+mod in_process;
 mod rpc;
 pub mod webhooks;
 mod zone;
 
 pub use doors::{router, turned_away};
+pub use in_process::in_process;
 pub use zone::{Check, Operator, Zone, ZoneOptions};
