@@ -43,7 +43,7 @@ const URL: &str = "https://zone.test";
 const LEASE: Duration = Duration::from_secs(30);
 
 /// An agent that is only ever routed to: the tests do its work by hand.
-struct Named(AgentInfo, bool);
+struct Named(AgentInfo);
 
 #[async_trait::async_trait]
 impl Agent for Named {
@@ -52,7 +52,11 @@ impl Agent for Named {
     }
 
     fn is_available(&self) -> bool {
-        self.1
+        match self.0.id.as_str() {
+            "demo" => true,
+            "asleep" => false,
+            other => panic!("{other} is broken"),
+        }
     }
 
     async fn run(&self, _: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
@@ -89,6 +93,8 @@ struct World {
     hub: Hub,
     egress: Egress,
     clients: Clients,
+    /// Decides how old tokens are.
+    clock: EdgeClock,
     stop: CancellationToken,
     call: RouterService,
     /// A connection to the zone, without TLS and without a network.
@@ -115,7 +121,7 @@ impl World {
             .await
             .unwrap();
         let mut agents = Registry::default();
-        for (id, available) in [("demo", true), ("asleep", false)] {
+        for id in ["demo", "asleep", "zz-broken"] {
             let info = AgentInfo {
                 id: AgentId::new(id).unwrap(),
                 name: id.to_owned(),
@@ -123,7 +129,7 @@ impl World {
                 skills: Vec::new(),
                 concurrency: 4,
             };
-            agents.add(Arc::new(Named(info, available)));
+            agents.add(Arc::new(Named(info)));
         }
         let hub = Hub::new(
             Arc::new(store),
@@ -132,12 +138,15 @@ impl World {
             agents,
             setup.hub,
         );
-        let clock = EdgeClock::machine();
+        let clock = EdgeClock::set(EdgeClock::machine().unix());
         let keep = Arc::new(MemoryKeep::new(clock.clone()));
         let mut scopes: Vec<_> = Scope::ALL.map(|scope| scope.name()).to_vec();
         scopes.push("interzone:operate");
         let scopes = scopes.into_iter().map(|name| IssuerScope::new(name, ""));
-        let options = IssuerOptions::new(URL, vec![URL.to_owned()], scopes.collect());
+        let options = IssuerOptions {
+            clock: clock.clone(),
+            ..IssuerOptions::new(URL, vec![URL.to_owned()], scopes.collect())
+        };
         let issuer = Issuer::open(keep.clone(), options).await.unwrap();
         let trust = Trust::system_and(&[]).unwrap();
         let auth = Authenticator::new(AuthOptions {
@@ -208,7 +217,8 @@ impl World {
         Self {
             hub,
             egress,
-            clients: Clients::new(keep, clock),
+            clients: Clients::new(keep, clock.clone()),
+            clock,
             stop,
             call,
             connect,

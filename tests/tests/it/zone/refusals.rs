@@ -286,3 +286,37 @@ async fn requests_are_found_again_by_their_name() {
     assert_eq!(headers["x-content-type-options"], "nosniff");
     assert!(!headers.contains_key("access-control-allow-origin"));
 }
+
+#[tokio::test]
+async fn a_token_that_has_expired_is_told_from_a_forged_one() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    world.clock.advance(std::time::Duration::from_secs(1_000));
+    let (status, headers, body) = world.post(&token, call("tasks.get")).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(code_of(&answer), codes::TOKEN_EXPIRED);
+    let challenge = headers["www-authenticate"].to_str().unwrap();
+    assert!(challenge.contains("error=\"invalid_token\""), "{challenge}");
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_costs_its_own_call_alone() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let broken = json!({"initialMessage": text("x"), "assignTo": "zz-broken"});
+    let broken = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.create", "params": broken});
+    let (status, _, body) = world.post(&token, broken.to_string()).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(
+        code_of(&serde_json::from_str(&body).unwrap()),
+        ErrorCode::INTERNAL_ERROR
+    );
+    assert!(!body.contains("broken"), "{body}");
+    let good = json!({"jsonrpc": "2.0", "id": 2, "method": "stream.start"});
+    let (status, _, body) = world.post(&token, json!([broken, good]).to_string()).await;
+    let answers: Vec<Value> = serde_json::from_str(&body).unwrap();
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(code_of(&answers[0]), ErrorCode::INTERNAL_ERROR);
+    assert_eq!(answers[1]["result"]["type"], "stream");
+}
