@@ -151,3 +151,96 @@ fn rfc3339(at: SystemTime) -> String {
         since.subsec_millis()
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn entry(method: &str) -> Entry<'_> {
+        Entry {
+            at: UNIX_EPOCH + Duration::from_millis(1_709_210_096_789),
+            who: "alice",
+            client: "laptop",
+            method,
+            subject: Some("task-1"),
+            outcome: "refused",
+            code: Some(7),
+            latency: Duration::from_micros(1234),
+            correlation: "abc",
+            address: Some([127, 0, 0, 1].into()),
+        }
+    }
+
+    fn recorded(entries: &[Entry<'_>]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.log");
+        for entry in entries {
+            // Opened anew each time: it is written at the end, and what waits is written on the way out.
+            let audit = Audit::to_file(&path, Arc::default()).unwrap();
+            audit.record(entry);
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        std::fs::read_to_string(&path).unwrap()
+    }
+
+    #[test]
+    fn a_line_says_who_did_what_and_nothing_else() {
+        let text = recorded(&[entry("tasks.get")]);
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let expect = json!({
+            "at": "2024-02-29T12:34:56.789Z", "who": "alice", "client": "laptop",
+            "method": "tasks.get", "subject": "task-1", "outcome": "refused", "code": 7,
+            "latency_ms": 1.234, "correlation": "abc", "address": "127.0.0.1",
+        });
+        assert_eq!(line, expect);
+    }
+
+    #[test]
+    fn hostile_words_stay_in_their_line_and_short() {
+        let hostile = format!("x\n{{\"who\":\"mallory\"}}\u{1b}[2J{}", "é".repeat(500));
+        let mut bare = entry(&hostile);
+        (bare.subject, bare.code, bare.address) = (None, None, None);
+        let text = recorded(&[bare, entry("tasks.get")]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(
+            lines[0].len() < 600 && !lines[0].contains('\u{1b}'),
+            "{text}"
+        );
+        let first: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
+        assert_eq!(first["who"], "alice");
+        assert!(first.get("subject").is_none());
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted() {
+        if !Path::new("/dev/full").exists() {
+            return;
+        }
+        let metrics = Arc::new(Metrics::new());
+        let audit = Audit::to_file(Path::new("/dev/full"), Arc::clone(&metrics)).unwrap();
+        audit.record(&entry("tasks.get"));
+        drop(audit);
+        let text = metrics.encode();
+        assert!(
+            text.contains("interzone_audit_lines_dropped_total 1\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn moments_are_told_in_utc() {
+        let at = |seconds| rfc3339(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(951_782_399), "2000-02-28T23:59:59.000Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000Z");
+        assert_eq!(at(1_735_689_599), "2024-12-31T23:59:59.000Z");
+        assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00.000Z");
+    }
+}

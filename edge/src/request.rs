@@ -3,6 +3,9 @@
 //! Both come from outside and go into logs and on to other servers, so only what is harmless there
 //! is taken over; anything else is replaced, never repaired. Nothing about who asks may enter.
 
+#[cfg(test)]
+mod tests;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::cell::Cell;
 use std::fmt;

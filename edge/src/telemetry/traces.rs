@@ -6,7 +6,7 @@ use crate::request::TraceParent;
 use opentelemetry::trace::{
     SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider,
 };
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
@@ -93,6 +93,8 @@ pub(super) fn provider(options: &OtlpOptions) -> Result<SdkTracerProvider, Telem
         .with_endpoint(url)
         .with_timeout(PATIENCE)
         .with_headers(headers)
+        // What comes next waits meanwhile, and a node that stops would wait for all of it.
+        .with_retry_policy(RetryPolicy::disabled())
         .build()
         .map_err(|error| refuse(error.into()))?;
     let batches = BatchConfigBuilder::default()

@@ -179,3 +179,98 @@ fn is_good(
     rustls::sign::CertifiedKey::new(chain, key).keys_match()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [&str; 4] = ["ca.pem", "ca-key.pem", "cert.pem", "key.pem"];
+
+    fn texts(folder: &Path) -> [Vec<u8>; 4] {
+        ALL.map(|name| fs::read(folder.join(name)).unwrap())
+    }
+
+    fn days_from_now(days: u32) -> SystemTime {
+        SystemTime::now() + DAY * days
+    }
+
+    #[test]
+    fn what_is_good_is_kept_and_what_ends_soon_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("deep/down");
+        let make = |days| open_or_make(&folder, &[], days_from_now(days)).unwrap();
+        let files = make(0);
+        assert_eq!(files.cert, folder.join("cert.pem"));
+        let first = texts(&folder);
+        make(LEAF_DAYS - MARGIN_DAYS - 1);
+        assert_eq!(texts(&folder), first);
+        make(LEAF_DAYS - MARGIN_DAYS + 1);
+        let second = texts(&folder);
+        assert_ne!(second[2], first[2], "the certificate is the same");
+        assert_eq!((&second[..2], &second[3]), (&first[..2], &first[3]));
+    }
+
+    #[test]
+    fn a_new_name_makes_a_new_certificate() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["zone.test".to_owned(), "10.1.2.3".to_owned()];
+        let now = SystemTime::now();
+        open_or_make(folder.path(), &[], now).unwrap();
+        let first = texts(folder.path());
+        open_or_make(folder.path(), &names, now).unwrap();
+        let second = texts(folder.path());
+        assert_ne!(second[2], first[2]);
+        open_or_make(folder.path(), &names, now).unwrap();
+        assert_eq!(texts(folder.path()), second);
+        let bad = open_or_make(folder.path(), &["no name".to_owned()], now).unwrap_err();
+        assert!(matches!(bad, TlsError::Name { .. }), "{bad}");
+    }
+
+    #[test]
+    fn keys_are_for_their_owner_alone_and_no_draft_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        DevCa::open_or_make(folder.path(), &[]).unwrap();
+        let mut found: Vec<String> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        found.sort();
+        assert_eq!(found, ["ca-key.pem", "ca.pem", "cert.pem", "key.pem"]);
+        #[cfg(unix)]
+        for name in ["ca-key.pem", "key.pem"] {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(folder.path().join(name))
+                .unwrap()
+                .permissions();
+            assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn many_at_once_agree() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| DevCa::open_or_make(folder.path(), &[]).unwrap());
+            }
+        });
+        let before = texts(folder.path());
+        DevCa::open_or_make(folder.path(), &[]).unwrap();
+        assert_eq!(texts(folder.path()), before);
+    }
+
+    #[test]
+    fn a_half_made_ca_is_completed_and_a_spoilt_one_named() {
+        let folder = tempfile::tempdir().unwrap();
+        DevCa::open_or_make(folder.path(), &[]).unwrap();
+        for gone in ["cert.pem", "ca.pem"] {
+            fs::remove_file(folder.path().join(gone)).unwrap();
+            DevCa::open_or_make(folder.path(), &[]).unwrap();
+        }
+        // A key that the CA's certificate does not know.
+        fs::remove_file(folder.path().join("ca-key.pem")).unwrap();
+        fs::remove_file(folder.path().join("cert.pem")).unwrap();
+        let error = DevCa::open_or_make(folder.path(), &[]).unwrap_err();
+        assert!(error.to_string().contains("remove the folder"), "{error}");
+    }
+}

@@ -33,8 +33,8 @@ pub struct ServerTls {
 struct Inner {
     files: TlsFiles,
     config: ArcSwap<ServerConfig>,
-    /// What the files held when they were last looked at, good or not.
-    seen: Mutex<[u8; 32]>,
+    /// The print of what is in use.
+    used: Mutex<[u8; 32]>,
     reloads: watch::Sender<u64>,
 }
 
@@ -45,7 +45,7 @@ impl ServerTls {
         Ok(Self {
             inner: Arc::new(Inner {
                 config: ArcSwap::from_pointee(texts.config(files)?),
-                seen: Mutex::new(texts.print()),
+                used: Mutex::new(texts.print()),
                 reloads: watch::Sender::new(0),
                 files: files.clone(),
             }),
@@ -66,24 +66,24 @@ impl ServerTls {
     /// are not good, what was loaded before stays in use. Gives whether there was a change.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let texts = Texts::read(&self.inner.files)?;
-        let mut seen = self
+        let mut used = self
             .inner
-            .seen
+            .used
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let print = texts.print();
-        if std::mem::replace(&mut *seen, print) == print {
+        if *used == texts.print() {
             return Ok(false);
         }
         self.inner
             .config
             .store(Arc::new(texts.config(&self.inner.files)?));
+        *used = texts.print();
         self.inner.reloads.send_modify(|count| *count += 1);
         Ok(true)
     }
 
     /// Looks at the files `every` so often, until `stop`. It compares what is in them, so a file that
-    /// was touched or replaced by its like is no change. A failure is told once.
+    /// was touched or replaced by its like is no change. A failure is told once, not at every look.
     pub async fn reload_when_changed(self, every: Duration, stop: CancellationToken) {
         let mut told = String::new();
         let mut clock = tokio::time::interval(every.max(Duration::from_millis(10)));
@@ -104,7 +104,7 @@ impl ServerTls {
                     told.clear();
                     tracing::info!(cert = %self.inner.files.cert.display(), "new certificate in use");
                 }
-                Ok(false) => {}
+                Ok(false) => told.clear(),
                 Err(error) => {
                     let text = error.to_string();
                     if told != text {
@@ -204,5 +204,120 @@ impl Texts {
         config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().map_err(TlsError::Provider)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::DevCa;
+    use std::fs;
+
+    #[test]
+    fn every_mistake_names_its_file_and_the_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let good = DevCa::open_or_make(&path("a"), &[]).unwrap();
+        let other = DevCa::open_or_make(&path("b"), &[]).unwrap();
+        fs::write(path("empty.pem"), "").unwrap();
+        fs::write(path("rubbish.pem"), [0xff; 64]).unwrap();
+        fs::write(
+            path("damaged.pem"),
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        )
+        .unwrap();
+        fs::write(
+            path("damaged-key.pem"),
+            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+        )
+        .unwrap();
+        let refused = |cert: &PathBuf, key: &PathBuf, client_ca: Option<PathBuf>| {
+            let files = TlsFiles {
+                cert: cert.clone(),
+                key: key.clone(),
+                client_ca,
+            };
+            ServerTls::load(&files).unwrap_err().to_string()
+        };
+        let cases = [
+            (
+                refused(&path("none.pem"), &good.key, None),
+                "none.pem",
+                "is not there",
+            ),
+            (
+                refused(&good.cert, &path("none.pem"), None),
+                "none.pem",
+                "is not there",
+            ),
+            (refused(&path("a"), &good.key, None), "/a", "cannot be read"),
+            (
+                refused(&path("empty.pem"), &good.key, None),
+                "empty.pem",
+                "BEGIN CERTIFICATE",
+            ),
+            (
+                refused(&path("rubbish.pem"), &good.key, None),
+                "rubbish.pem",
+                "BEGIN CERTIFICATE",
+            ),
+            (
+                refused(&good.key, &good.key, None),
+                "key.pem",
+                "holds no certificate",
+            ),
+            (
+                refused(&path("damaged.pem"), &good.key, None),
+                "damaged.pem",
+                "cannot be used",
+            ),
+            (
+                refused(&good.cert, &good.cert, None),
+                "cert.pem",
+                "holds no private key",
+            ),
+            (
+                refused(&good.cert, &path("damaged-key.pem"), None),
+                "damaged-key.pem",
+                "must be EC",
+            ),
+            (refused(&good.cert, &other.key, None), "key.pem", "one pair"),
+            (
+                refused(&good.cert, &good.key, Some(path("damaged.pem"))),
+                "damaged.pem",
+                "cannot be used",
+            ),
+        ];
+        for (text, file, way_out) in cases {
+            assert!(text.contains(file) && text.contains(way_out), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reload_tells_whether_something_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = DevCa::open_or_make(folder.path(), &[]).unwrap();
+        let tls = ServerTls::load(&TlsFiles {
+            cert: made.cert.clone(),
+            key: made.key,
+            client_ca: None,
+        })
+        .unwrap();
+        let before = tls.config();
+        assert!(!tls.reload().unwrap());
+        // The same again, in a new file, is no change.
+        fs::write(&made.cert, fs::read(&made.cert).unwrap()).unwrap();
+        assert!(!tls.reload().unwrap());
+        let good = fs::read(&made.cert).unwrap();
+        fs::write(&made.cert, "").unwrap();
+        tls.reload().unwrap_err();
+        assert!(Arc::ptr_eq(&tls.config(), &before));
+        tls.reload().unwrap_err();
+        fs::write(&made.cert, good).unwrap();
+        assert!(!tls.reload().unwrap());
+        DevCa::open_or_make(folder.path(), &["zone.test".to_owned()]).unwrap();
+        assert!(tls.reload().unwrap());
+        assert!(!Arc::ptr_eq(&tls.config(), &before));
+        assert_eq!(*tls.reloads().borrow(), 1);
     }
 }
