@@ -21,6 +21,7 @@ pub use keys::KeySet;
 
 use crate::clock::Clock;
 use crate::listener::Peer;
+use crate::tls::Trust;
 use async_trait::async_trait;
 use http::HeaderValue;
 use introspection::Introspector;
@@ -132,8 +133,8 @@ pub struct AuthOptions {
     pub introspection: Option<Introspection>,
     /// How far the issuer's clock may be from ours; 30 s by default.
     pub leeway: Duration,
-    /// Reaches the issuer. It must not follow redirects.
-    pub http: reqwest::Client,
+    /// Which certificates of the issuer are trusted.
+    pub trust: Trust,
     /// Tells the time.
     pub clock: Clock,
 }
@@ -156,6 +157,9 @@ pub enum AuthError {
     /// The credentials cannot be sent.
     #[error("the client id and the secret for introspection cannot be sent in a header")]
     Credentials,
+    /// TLS cannot be used.
+    #[error("the client that reaches the issuer cannot be made")]
+    Client(#[source] reqwest::Error),
 }
 
 /// Turns tokens into identities. Cheap to share behind an `Arc`.
@@ -184,12 +188,14 @@ impl Authenticator {
         if options.audience.is_empty() {
             return Err(AuthError::Audience);
         }
+        // Making one reads the system's CAs from disk, and the built-in issuer needs none.
+        let client = || options.trust.client().build().map_err(AuthError::Client);
         let source = match options.keys {
             Keys::Local(keys) => Source::Local(keys),
             Keys::Jwks(url) => {
                 let url =
                     safe_url(&url).ok_or(AuthError::Url("the address of the issuer's keys"))?;
-                let jwks = Jwks::new(url, options.http.clone(), options.clock.clone());
+                let jwks = Jwks::new(url, client()?, options.clock.clone());
                 Source::Remote(Arc::new(jwks))
             }
         };
@@ -197,7 +203,7 @@ impl Authenticator {
             None => None,
             Some(who) => {
                 let url = safe_url(&who.url).ok_or(AuthError::Url("the introspection endpoint"))?;
-                let made = Introspector::new(url, who, options.http);
+                let made = Introspector::new(url, who, client()?);
                 Some(made.ok_or(AuthError::Credentials)?)
             }
         };

@@ -14,6 +14,7 @@ mod vet;
 pub use resolve::{Lookup, MachineLookup};
 
 use crate::capped::{self, Cut};
+use crate::tls::Trust;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use resolve::{Guard, LeadsInside};
@@ -152,14 +153,16 @@ pub struct Egress {
     allow: Arc<AllowList>,
     /// Goes to public addresses only.
     guarded: reqwest::Client,
-    /// Goes to the exceptions.
-    open: reqwest::Client,
+    /// Goes to the exceptions, if there are any.
+    open: Option<reqwest::Client>,
 }
 
 /// Where the way out leads.
 pub struct EgressOptions {
     /// `host:port` pairs that may be called although they are not public, by http too.
     pub allow: Vec<String>,
+    /// Which certificates are trusted.
+    pub trust: Trust,
     /// Finds the addresses of names.
     pub lookup: Arc<dyn Lookup>,
 }
@@ -168,24 +171,24 @@ impl Default for EgressOptions {
     fn default() -> Self {
         Self {
             allow: Vec::new(),
+            trust: Trust::system(),
             lookup: Arc::new(MachineLookup),
         }
     }
 }
 
 impl Egress {
-    /// A way out. `client` begins a client with the certificates that are trusted.
+    /// A way out.
     ///
     /// # Errors
     ///
     /// If an exception cannot be read or TLS cannot be used.
-    pub fn new(
-        options: &EgressOptions,
-        client: impl Fn() -> reqwest::ClientBuilder,
-    ) -> Result<Self, EgressSetupError> {
+    pub fn new(options: &EgressOptions) -> Result<Self, EgressSetupError> {
         let allow = AllowList::parse(&options.allow).map_err(EgressSetupError::Entry)?;
         let build = |inside_too| {
-            client()
+            options
+                .trust
+                .client()
                 .dns_resolver(Guard {
                     lookup: Arc::clone(&options.lookup),
                     inside_too,
@@ -198,10 +201,15 @@ impl Egress {
                 .build()
                 .map_err(EgressSetupError::Client)
         };
+        // Making one reads the system's CAs from disk, so none is made for nothing.
+        let open = match options.allow.is_empty() {
+            true => None,
+            false => Some(build(true)?),
+        };
         Ok(Self {
             allow: Arc::new(allow),
             guarded: build(false)?,
-            open: build(true)?,
+            open,
         })
     }
 
@@ -272,7 +280,8 @@ impl Egress {
         limits: EgressLimits,
     ) -> Result<reqwest::Response, EgressError> {
         let Vetted { url, excepted } = vet::vet(url, &self.allow)?;
-        let client = if excepted { &self.open } else { &self.guarded };
+        let open = self.open.as_ref().filter(|_| excepted);
+        let client = open.unwrap_or(&self.guarded);
         // Who is spoken to is said by the URL alone, and how much by the body.
         let own = [http::header::HOST, http::header::CONTENT_LENGTH];
         if own.iter().any(|name| headers.contains_key(name)) {

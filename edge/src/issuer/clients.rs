@@ -268,7 +268,12 @@ pub(super) fn check_id(id: &str) -> Result<(), AccountError> {
 
 fn check_name(name: &str) -> Result<(), AccountError> {
     let fits = (1..=100).contains(&name.chars().count()) && !name.trim().is_empty();
-    match fits && !name.chars().any(char::is_control) {
+    // Marks that turn the direction of text or take no room could show another name than this.
+    let unseen = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    match fits && !name.chars().any(unseen) {
         true => Ok(()),
         false => Err(AccountError::Name),
     }
