@@ -23,6 +23,7 @@ mod streams;
 mod sweep;
 mod tasks;
 mod topics;
+mod view;
 mod watch;
 
 pub use mail::NewEntry;
@@ -31,6 +32,7 @@ pub use run::{Run, TurnStart};
 pub use streams::{NewStream, STREAM_CHANNEL};
 pub use tasks::{NewTask, Once, TaskDetail, TaskPage};
 pub use topics::{NewSubscription, Published};
+pub use view::TaskView;
 pub use watch::{Seen, Watch};
 
 use matcher::Matcher;

@@ -4,7 +4,7 @@
 use super::fault::Outcome;
 use super::job::Session;
 use super::topics;
-use crate::codec::column;
+use crate::codec::{column, word};
 use interzone_hub::{Purged, Retention};
 use interzone_protocol::vocab::Timestamp;
 use rusqlite::params;
@@ -119,6 +119,9 @@ impl Sweep<'_, '_> {
             self.blobs_of(&subject)?;
             for part in kind.parts {
                 self.session.run(part, [&id])?;
+            }
+            if kind.prefix == TASKS.prefix {
+                self.session.changed.push(word("task", &id)?);
             }
             *(kind.count)(&mut self.purged) += 1;
             self.left = self.left.saturating_sub(1);

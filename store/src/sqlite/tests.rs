@@ -10,6 +10,7 @@ use interzone_protocol::vocab::{
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+mod coherence;
 mod groups;
 mod opening;
 mod records;
@@ -51,7 +52,7 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + millis)
 }
 
-fn task(id: &str) -> Task {
+pub(super) fn task(id: &str) -> Task {
     Task {
         id: TaskId::new(id).unwrap(),
         context_id: ContextId::new("c").unwrap(),
