@@ -1,7 +1,7 @@
 //! What can go wrong between a caller and an agent, and whether trying again helps.
 //!
 //! Errors are cheap to clone, because one failed refresh of a token is told to many waiters. No
-//! token, secret or content may enter one.
+//! token or secret may enter one.
 
 use crate::transport::TransportError;
 use http::StatusCode;
@@ -213,7 +213,8 @@ pub enum AnswerFault {
     /// One call of a batch was not answered.
     #[error("the batch has no answer to the call with the id {0}")]
     Missing(String),
-    /// The result is not what the method gives.
+    /// The result is not what the method gives. The words may quote it, so they are for the caller
+    /// and not for a log.
     #[error("the result is not what the method gives: {0}")]
     Result(String),
     /// The body is not JSON, by its own account.
@@ -256,7 +257,7 @@ pub enum TokenError {
     #[error("the authorization server's metadata cannot be used: {0}")]
     Metadata(&'static str),
     /// The issuer refused.
-    #[error("the authorization server refused: {error}")]
+    #[error("the authorization server refused: {error}{}", described(description.as_deref()))]
     Refused {
         /// The error's name by RFC 6749, such as `invalid_client`.
         error: String,
@@ -280,6 +281,11 @@ pub enum TokenError {
     /// A token source of the caller's own failed.
     #[error("the token source failed")]
     Source(#[source] Arc<dyn std::error::Error + Send + Sync>),
+}
+
+/// Words to follow others, if there are any.
+fn described(words: Option<&str>) -> String {
+    words.map(|words| format!(" ({words})")).unwrap_or_default()
 }
 
 impl TokenError {

@@ -7,7 +7,7 @@ use crate::Secret;
 use crate::client::sorted;
 use crate::error::{Error, TokenError};
 use crate::options::Settings;
-use crate::peer::Peers;
+use crate::peer::{Deadline, Peers};
 use crate::retry::Safety;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
@@ -23,6 +23,8 @@ const AHEAD: Duration = Duration::from_secs(300);
 /// After a refresh that failed the old token, if it is still good, is used for so long before the
 /// next attempt.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
+/// However many documents and tries it takes, a token must be there by then.
+const LONGEST: Duration = Duration::from_secs(45);
 /// More sets of scopes than this no client has a use for.
 const MOST_SETS: usize = 256;
 
@@ -137,7 +139,7 @@ impl Tokens {
     pub(crate) fn renew(&self, scopes: &[String], refused: Option<&Secret>) -> bool {
         let renewable = match &self.source.kind {
             Kind::Nobody | Kind::Fixed(_) => false,
-            Kind::Session(session) => session.refresh_token().is_some(),
+            Kind::Session(session) => session.forget(refused),
             Kind::Client(_) | Kind::Provider(_) => true,
         };
         let key = self.key(scopes);
@@ -181,7 +183,8 @@ impl Tokens {
         let scopes = key.to_vec();
         let old = slot.kept.as_ref().map(|kept| kept.secret.clone());
         let fetch: Flight = async move {
-            let token = source.fetch(&scopes, old.as_ref()).await?;
+            let fetch = source.fetch(&scopes, old.as_ref());
+            let token = Deadline::within(LONGEST).limit(fetch).await??;
             Ok(Kept::new(&token, Instant::now()))
         }
         .boxed();

@@ -137,6 +137,16 @@ impl Session {
         }
     }
 
+    /// Drops the access token that a peer refused. Tells whether there may be another.
+    pub(crate) fn forget(&self, refused: Option<&Secret>) -> bool {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let access = tokens.access.as_ref();
+        if access.map(|(token, _)| token.secret()) == refused {
+            tokens.access = None;
+        }
+        tokens.access.is_some() || tokens.refresh.is_some()
+    }
+
     pub(crate) async fn token(
         &self,
         issuer: &Issuer,

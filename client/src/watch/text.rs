@@ -55,7 +55,7 @@ mod tests {
         );
         assert_eq!(text.take(7, 3, "lo, wörld"), Some((5, ", wörld")));
         assert_eq!(
-            text.take(7, 9, "rld!"),
+            text.take(7, 10, "rld!"),
             Some((13, "!")),
             "offsets count bytes"
         );
