@@ -4,11 +4,13 @@
 //! live in the hub, SQL in the store, and who somebody is was proved at the edge: none of the three
 //! may enter.
 
+pub mod agents;
 mod doors;
 mod events;
 mod in_process;
 mod rpc;
 pub mod webhooks;
+pub mod workers;
 mod zone;
 
 pub use doors::{router, turned_away};
