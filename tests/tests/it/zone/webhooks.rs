@@ -1,7 +1,8 @@
 //! Webhooks: what is sent, to whom, how often, and what becomes of what does not arrive.
 
 use super::{Setup, World, completed, text};
-use interzone_execution::webhooks::{CHANNEL, WebhookOptions, deliver};
+use interzone_execution::webhooks::{CHANNEL, WebhookCarrier};
+use interzone_execution::workers::{Carried, Carrier};
 use interzone_hub::RetryPolicy;
 use interzone_hub::ports::DeadLetterQuery;
 use interzone_jsonrpc::ErrorCode;
@@ -86,17 +87,12 @@ async fn subscribe(world: &World, token: &str, id: &str, url: &str, events: Valu
     subscription["subscriptionId"].as_str().unwrap().to_owned()
 }
 
-fn options() -> WebhookOptions {
-    WebhookOptions {
-        secret: Some("s3cret".to_owned().into()),
-        retry: RetryPolicy {
-            first: Duration::ZERO,
-            longest: Duration::ZERO,
-            attempts: 5,
-        },
-        ..WebhookOptions::default()
-    }
-}
+/// Five tries, one right after another.
+const RETRY: RetryPolicy = RetryPolicy {
+    first: Duration::ZERO,
+    longest: Duration::ZERO,
+    attempts: 5,
+};
 
 /// Carries the entry that is due; tells whether it arrived.
 async fn carry(world: &World) -> bool {
@@ -107,9 +103,27 @@ async fn carry(world: &World) -> bool {
         .await
         .unwrap();
     assert_eq!(entries.len(), 1, "one entry should be due");
-    deliver(&world.hub, &world.egress, &entries[0], &options())
-        .await
-        .unwrap()
+    let carrier = WebhookCarrier {
+        egress: world.egress.clone(),
+        secret: Some("s3cret".to_owned().into()),
+        bare: false,
+    };
+    match carrier.carry(&world.hub, &entries[0]).await.unwrap() {
+        Carried::Arrived => world.hub.arrived(&entries[0]).await.unwrap(),
+        Carried::Failed {
+            why,
+            wait,
+            may_help,
+        } => {
+            let settled = world
+                .hub
+                .did_not_arrive(&entries[0], &RETRY, &why, wait, may_help)
+                .await;
+            assert!(settled.unwrap());
+            false
+        }
+        Carried::Settled { arrived } => arrived,
+    }
 }
 
 async fn nothing_is_due(world: &World) -> bool {
