@@ -3,4 +3,6 @@
 #[cfg(test)] // so that the lints know these files for tests
 mod hub;
 #[cfg(test)]
+mod workers;
+#[cfg(test)]
 mod zone;
