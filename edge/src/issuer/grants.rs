@@ -84,10 +84,10 @@ impl Inner {
         let (id, secret) = parts(code).ok_or(USED)?;
         let Some(taken) = self.keep.take(CODE, id).await? else {
             // Used before: what came of it is not to be trusted.
-            if let Some((_, grant)) = self.grant(id).await? {
-                if credential::matches(secret, Some(&grant.code_sha256)) {
-                    self.end(id, &grant).await?;
-                }
+            if let Some((_, grant)) = self.grant(id).await?
+                && credential::matches(secret, Some(&grant.code_sha256))
+            {
+                self.end(id, &grant).await?;
             }
             return Err(USED);
         };
