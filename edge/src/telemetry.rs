@@ -1,4 +1,4 @@
-//! What a node tells of itself: logs on standard error, traces to a collector, numbers to whoever
+//! What a node tells of itself: logs for whoever runs it, traces to a collector, numbers to whoever
 //! asks. It is set up once, at the start; nothing in here decides anything about a request.
 
 mod metrics;
@@ -11,9 +11,9 @@ pub use traces::{current, follow};
 
 use crate::Secret;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tracing::Subscriber;
+use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -114,12 +114,24 @@ impl Drop for TelemetryGuard {
     }
 }
 
-/// Sets up logs, and traces if they are wanted, for the whole process.
-pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
-    let (subscriber, guard) = build(options, io::stderr)?;
+/// Sets up logs, and traces if they are wanted, for the whole process. Lines go to what `writer` gives;
+/// for a program that is `std::io::stderr`, which only the program itself may open.
+pub fn init<W>(options: &LogOptions, writer: W) -> Result<TelemetryGuard, TelemetryError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let (subscriber, guard) = build(options, writer)?;
     subscriber.try_init().map_err(TelemetryError::Twice)?;
+    TRACED.store(options.otlp.is_some(), Ordering::Relaxed);
     Ok(guard)
 }
+
+/// Whether traces go anywhere. If not, a span for each request is work for nothing.
+pub fn traced() -> bool {
+    TRACED.load(Ordering::Relaxed)
+}
+
+static TRACED: AtomicBool = AtomicBool::new(false);
 
 fn build<W>(
     options: &LogOptions,
@@ -147,7 +159,7 @@ where
     let traces = provider.as_ref().map(|provider| {
         // Only spans of ours: those of the HTTP client that carries them would never end.
         traces::layer(provider).with_filter(filter_fn(|meta| {
-            meta.is_span() && meta.target().starts_with("interzone")
+            meta.is_span() && *meta.level() <= Level::INFO && meta.target().starts_with("interzone")
         }))
     });
     let subscriber = registry().with(lines.with_filter(filter)).with(traces);

@@ -18,10 +18,12 @@ pub use health::Unwell;
 pub use options::{CarrierOptions, WorkerMetrics, WorkerOptions};
 pub use outbox::{Carried, Carrier};
 
+use crate::webhooks::CHANNEL as WEBHOOK_CHANNEL;
 use attend::Attendant;
 use claims::Claims;
 use health::{Heart, Pulse};
-use interzone_hub::{Hub, STREAM_CHANNEL};
+use interzone_hub::ports::StoreError;
+use interzone_hub::{Hub, HubError, STREAM_CHANNEL};
 use outbox::Outbox;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,9 +31,6 @@ use streams::StreamCarrier;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-
-/// The outbox channel that webhooks leave by.
-const WEBHOOK_CHANNEL: &str = "webhook";
 
 /// How long the workers may take to wind up once their grace is over, beyond what they wait for
 /// agents.
@@ -180,6 +179,12 @@ impl Workers {
             }
         }
     }
+}
+
+/// Whether trying again may help. Where it is not known whether something was written, it is found
+/// out by trying again: a task that has ended, or a delivery that was settled, says so.
+fn may_pass(error: &HubError) -> bool {
+    error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
 }
 
 /// What wakes the workers.

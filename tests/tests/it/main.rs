@@ -4,3 +4,7 @@
 mod hub;
 #[cfg(test)]
 mod journeys;
+#[cfg(test)]
+mod workers;
+#[cfg(test)]
+mod zone;
