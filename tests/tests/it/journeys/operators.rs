@@ -1,8 +1,9 @@
 //! What those who run a zone rely on: certificates, limits, health, numbers, the audit log, the config.
 
 use super::certificates::Authority;
+use super::peers::program;
 use super::wire::{self, Reply};
-use super::zone::{Setup, World, binary};
+use super::zone::{Setup, World, binary, free_port, said};
 use super::{PATIENCE, soon};
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
@@ -276,4 +277,86 @@ async fn the_store_can_be_postgres() {
     assert_eq!(task["status"], "COMPLETED");
     assert_eq!(task["artifacts"].as_array().unwrap().len(), 1);
     assert_eq!(zone.get("/readyz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_as_people_write_it_works() {
+    let world = World::new().await;
+    fs::copy(program("agent.py"), world.path("agent.py")).unwrap();
+    let port = free_port();
+    let issuer = &world.issuer.url;
+    let text = format!(
+        r#"
+[store]
+url = "sqlite:interzone.db"                 # or postgres://user@host/db
+[tls]
+cert = "cert.pem"
+key = "key.pem"
+# client_ca = "clients.pem"                 # ask for client certificates
+# trust = ["ca.pem"]                        # more CAs for outgoing connections, beside the system's
+[execution]
+listen = "127.0.0.1:{port}"
+public_url = "https://localhost:{port}"
+[oauth]                                     # no issuer = the built-in one
+issuer = "{issuer}"
+jwks_url = "{issuer}jwks.json"
+audience = "https://acp.test"
+[egress]
+allow = ["127.0.0.1:9955"]
+[webhooks]
+secret = "s3cret"
+[limits]
+body = "40MiB"
+batch = 1000
+requests_per_minute = 0                     # per client; 0 = no limit
+[[agents]]
+id = "demo"
+kind = "demo"
+[[agents]]
+id = "worker"
+kind = "command"
+command = ["python3", "agent.py"]
+default = true
+"#
+    );
+    let zone = Setup::written(&text, port).start_in(world).await;
+    let token = zone.token("anna");
+    let params = json!({"initialMessage": said("echo by the default agent")});
+    let made = zone.call(&token, "tasks.create", params).await;
+    let id = made["task"]["taskId"].as_str().unwrap();
+    let task = zone.finished(&token, id).await;
+    assert_eq!(task["assignedAgent"], "worker", "{task}");
+    assert_eq!(
+        task["messages"][1]["parts"][0]["content"],
+        "by the default agent"
+    );
+    zone.serves().await;
+    // A big file in one message, as the contract allows: 25 MB as base64.
+    let content = "A".repeat(25_000_000 / 3 * 4);
+    let part = json!({"type": "FilePart", "content": content, "encoding": "base64", "filename": "big.bin"});
+    let params = json!({"initialMessage": {"role": "user", "parts": [part]}, "assignTo": "demo"});
+    let reply = zone.ask(&token, "tasks.create", params).await;
+    assert!(
+        reply.json().get("result").is_some(),
+        "{:?}",
+        reply.json()["error"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_goes_through() {
+    let zone = Setup::new().start().await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.get", "params": {"taskId": "x"}});
+    let request = zone
+        .http
+        .post(format!("{}/jsonrpc", zone.url))
+        .header("content-type", "application/json")
+        .header("traceparent", format!("00-{trace}-b7ad6b7169203331-01"))
+        .bearer_auth(zone.token("anna"))
+        .body(body.to_string());
+    let reply = Reply::read(request.send().await.unwrap()).await;
+    let told: Vec<&str> = reply.header("traceparent").split('-').collect();
+    assert_eq!((told.len(), told[0], told[1]), (4, "00", trace), "{told:?}");
+    assert_ne!(told[2], "b7ad6b7169203331", "a span of its own");
 }

@@ -8,6 +8,8 @@ use super::zone::{Setup, WEBHOOK_SECRET, Zone};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 
 /// A receiver that answers its n-th request as `status` says.
@@ -15,9 +17,9 @@ async fn receiver(
     status: impl Fn(usize, &Asked) -> u16 + Send + Sync + 'static,
 ) -> (Web, mpsc::UnboundedReceiver<Asked>) {
     let (tell, told) = mpsc::unbounded_channel();
-    let count = std::sync::atomic::AtomicUsize::new(0);
+    let count = AtomicUsize::new(0);
     let web = Web::start(move |asked| {
-        let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let number = count.fetch_add(1, Ordering::SeqCst);
         let status = status(number, &asked);
         let _ = tell.send(asked);
         answer(status, "")
@@ -227,6 +229,33 @@ async fn a_webhook_that_fails_is_sent_again_as_it_was() {
         .map(|body| body["params"]["data"]["status"].as_str().unwrap())
         .collect();
     assert_eq!(statuses, ["WORKING", "COMPLETED", "COMPLETED"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_survives_a_power_cut() {
+    let open = Arc::new(AtomicBool::new(false));
+    let is_open = open.clone();
+    let (web, mut told) = receiver(move |_, _| {
+        if is_open.load(Ordering::SeqCst) {
+            200
+        } else {
+            503
+        }
+    })
+    .await;
+    let mut zone = Setup::new().allow(web.address).start().await;
+    let token = zone.token("anna");
+    let id = asked_task(&zone, &token).await;
+    let url = format!("http://{}/hook", web.address);
+    subscribe(&zone, &token, &id, &url, json!(["COMPLETED"])).await;
+    reply_to(&zone, &token, &id).await;
+    let first = next(&mut told).await;
+    zone.kill();
+    open.store(true, Ordering::SeqCst);
+    zone.begin().await;
+    let again = next(&mut told).await;
+    assert_eq!(again.body, first.body);
+    assert_eq!(again.header("x-delivery-id"), first.header("x-delivery-id"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -103,6 +103,15 @@ impl Setup {
         }
     }
 
+    /// A config as somebody wrote it, for a zone that listens on this port.
+    pub(crate) fn written(text: &str, port: u16) -> Self {
+        Self {
+            config: text.parse().unwrap(),
+            issuer: false,
+            port,
+        }
+    }
+
     /// Sets `section.key`, or `section.inner.key`.
     pub(crate) fn set(mut self, path: &str, value: impl Into<toml::Value>) -> Self {
         let mut keys: Vec<&str> = path.split('.').collect();
