@@ -10,6 +10,7 @@ mod envelope;
 mod events;
 mod health;
 mod members;
+mod mistakes;
 mod probe;
 mod streams;
 mod tasks;
