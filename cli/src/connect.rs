@@ -194,8 +194,7 @@ impl Connection {
                 }
                 Err(Failure::Lacks {
                     client: crate::printable::quoted(id),
-                    scopes: lacking.join(" and "),
-                    options: lacking.join(" --scope "),
+                    lacking,
                 })
             }
             _ => done,

@@ -157,6 +157,19 @@ fn a_newcomer_gets_a_file() {
 }
 
 #[test]
+fn an_agent_cannot_drive_the_terminal() {
+    let zone = Zone::up();
+    let words = format!("echo {}", crate::HOSTILE.replace('\r', ""));
+    for form in ["text", "json"] {
+        let run = zone.run(&["ask", &words, "--output", form]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let wild = |c: &char| *c != '\n' && crate::HOSTILE.contains(*c) && !c.is_ascii_graphic();
+        assert_eq!(run.stdout.chars().find(wild), None, "{run:?}");
+        assert!(run.stdout.contains("owned"), "{run:?}");
+    }
+}
+
+#[test]
 fn a_task_is_watched_here_and_called_off_there() {
     let zone = Zone::up();
     let task = zone.json(&["task", "create", "wait 600"]);
