@@ -25,7 +25,7 @@ use crate::tls::Trust;
 use async_trait::async_trait;
 use http::HeaderValue;
 use introspection::Introspector;
-use jwks::Jwks;
+use jwks::{Jwks, Place};
 use jwt::{Expect, Unproven};
 use known::{Known, TokenHash};
 use std::fmt;
@@ -117,6 +117,8 @@ pub trait LocalKeys: Send + Sync {
 pub enum Keys {
     /// From this URL: https, or http on this machine.
     Jwks(String),
+    /// From where the issuer's metadata say (RFC 8414, or OpenID Connect Discovery).
+    Discovered,
     /// From the built-in issuer.
     Local(Arc<dyn LocalKeys>),
 }
@@ -195,7 +197,13 @@ impl Authenticator {
             Keys::Jwks(url) => {
                 let url =
                     safe_url(&url).ok_or(AuthError::Url("the address of the issuer's keys"))?;
-                let jwks = Jwks::new(url, client()?, options.clock.clone());
+                let jwks = Jwks::new(Place::Keys(url), client()?, options.clock.clone());
+                Source::Remote(Arc::new(jwks))
+            }
+            Keys::Discovered => {
+                let place = Place::metadata_of(&options.issuer);
+                let place = place.ok_or(AuthError::Url("the issuer"))?;
+                let jwks = Jwks::new(place, client()?, options.clock.clone());
                 Source::Remote(Arc::new(jwks))
             }
         };
@@ -236,7 +244,7 @@ impl Authenticator {
         let identity = match self.known.find(&hash, now) {
             Some(known) => known?,
             // Boxed, to keep the future of the usual case small.
-            None => Box::pin(self.verify(token, hash, now)).await?,
+            None => Box::pin(self.verify(bearer::text(token)?, hash, now)).await?,
         };
         self.still_good(&identity, peer, now)?;
         Ok(identity)
@@ -285,6 +293,11 @@ impl Authenticator {
         let Some(introspector) = &self.introspector else {
             return Err(Refusal::Invalid(reason::OPAQUE));
         };
+        // Of many requests with one token, one asks and the others hear what it was told.
+        let _turn = introspector.turn(&hash).await?;
+        if let Some(known) = self.known.find(&hash, now) {
+            return known;
+        }
         match introspector.ask(token, &expect, now).await {
             Ok(identity) => Ok(self.known.good(hash, identity)),
             Err(refusal) => {
