@@ -157,6 +157,19 @@ fn a_newcomer_gets_a_file() {
 }
 
 #[test]
+fn an_agent_cannot_drive_the_terminal() {
+    let zone = Zone::up();
+    let words = format!("echo {}", crate::HOSTILE.replace('\r', ""));
+    for form in ["text", "json"] {
+        let run = zone.run(&["ask", &words, "--output", form]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let wild = |c: &char| *c != '\n' && crate::HOSTILE.contains(*c) && !c.is_ascii_graphic();
+        assert_eq!(run.stdout.chars().find(wild), None, "{run:?}");
+        assert!(run.stdout.contains("owned"), "{run:?}");
+    }
+}
+
+#[test]
 fn a_task_is_watched_here_and_called_off_there() {
     let zone = Zone::up();
     let task = zone.json(&["task", "create", "wait 600"]);
@@ -287,6 +300,100 @@ fn what_is_refused_is_explained() {
     let run = zone.run(&["ask", "wait 600", "--timeout", "1s"]);
     assert_eq!(run.code, Some(5), "{run:?}");
     assert!(run.stderr.contains("interzone task cancel"), "{run:?}");
+}
+
+#[test]
+fn a_person_agrees_in_a_browser() {
+    let zone = Zone::up();
+    let mut login = interzone(zone.path())
+        .args([
+            "token",
+            "--login",
+            "--no-browser",
+            "--scope",
+            "acp:agent:identify",
+        ])
+        .args(["--scope", "acp:tasks:read", "--output", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(login.stderr.take().unwrap()).lines();
+    assert_eq!(told.next().unwrap().unwrap(), "open this page and agree:");
+    let page = told.next().unwrap().unwrap().trim().to_owned();
+    let hint = told.next().unwrap().unwrap();
+    assert!(
+        hint.starts_with("as you, with the passphrase in "),
+        "{hint}"
+    );
+    let profile = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
+    let (_, passphrase) = profile.split_once("passphrase = ").unwrap();
+    let passphrase = passphrase.trim().trim_matches('"').to_owned();
+    let ca = fs::read(zone.path().join(".interzone/ca.pem")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(agree(&page, &passphrase, &ca));
+    let output = Run::of(login.wait_with_output().unwrap());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let token: Value = serde_json::from_str(&output.stdout).unwrap();
+    fs::write(
+        zone.path().join("token"),
+        token["access_token"].as_str().unwrap(),
+    )
+    .unwrap();
+    // The person has no tasks, whoever else does.
+    zone.json(&["ask", "echo mine"]);
+    let list = zone.json(&["task", "list", "--token-file", "token"]);
+    assert_eq!(list["tasks"].as_array().unwrap().len(), 0, "{list}");
+    let run = zone.run(&["ask", "hi", "--token-file", "token"]);
+    assert_eq!(run.code, Some(4), "{run:?}");
+    assert!(run.stderr.contains("lacks acp:tasks:write"), "{run:?}");
+}
+
+/// What a browser does: shows the page, sends the form, follows the way back.
+async fn agree(page: &str, passphrase: &str, ca: &[u8]) {
+    let browser = reqwest::Client::builder()
+        .tls_certs_merge([reqwest::Certificate::from_pem(ca).unwrap()])
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    let shown = browser.get(page).send().await.unwrap();
+    let cookie = shown.headers()["set-cookie"].to_str().unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let shown = shown.text().await.unwrap();
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    for input in shown.split("<input type=\"hidden\"").skip(1) {
+        let value = |name: &str| {
+            let (_, rest) = input.split_once(&format!("{name}=\"")).unwrap();
+            rest.split_once('"').unwrap().0.to_owned()
+        };
+        form.append_pair(&value("name"), &value("value"));
+    }
+    form.append_pair("name", "you");
+    form.append_pair("passphrase", passphrase);
+    form.append_pair("decision", "allow");
+    let page = url::Url::parse(page).unwrap();
+    let sent = browser
+        .post(page.join("/oauth2/authorize").unwrap())
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("cookie", cookie)
+        .header("origin", page.origin().ascii_serialization())
+        .body(form.finish())
+        .send()
+        .await
+        .unwrap();
+    let back = sent.headers().get("location").expect("the way back");
+    let back = back.to_str().unwrap().to_owned();
+    assert!(
+        browser
+            .get(back)
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .is_success()
+    );
 }
 
 #[test]
