@@ -250,6 +250,19 @@ async fn a_webhook_survives_a_power_cut() {
     subscribe(&zone, &token, &id, &url, json!(["COMPLETED"])).await;
     reply_to(&zone, &token, &id).await;
     let first = next(&mut told).await;
+    // Once it knows that this one did not arrive.
+    let noted = async {
+        let mut every = tokio::time::interval(std::time::Duration::from_millis(20));
+        loop {
+            every.tick().await;
+            let metrics = zone.metrics().await;
+            let mut lines = metrics.lines();
+            if lines.any(|line| line.starts_with("interzone_webhook_deliveries_total{")) {
+                return;
+            }
+        }
+    };
+    soon("the attempt to be counted", noted).await;
     zone.kill();
     open.store(true, Ordering::SeqCst);
     zone.begin().await;
