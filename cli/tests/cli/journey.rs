@@ -120,10 +120,10 @@ fn first_line(stdout: ChildStdout) -> String {
 }
 
 /// The lines of a program as they come.
-fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
+fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 return;
             }
@@ -134,6 +134,16 @@ fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
 
 fn next_line(lines: &mpsc::Receiver<String>) -> String {
     lines.recv_timeout(PATIENCE).expect("a line in time")
+}
+
+/// Waits until somebody works at the task that is watched.
+fn until_working(lines: &mpsc::Receiver<String>) {
+    loop {
+        let event: Value = serde_json::from_str(&next_line(lines)).unwrap();
+        if event["task"]["status"] == "WORKING" {
+            return;
+        }
+    }
 }
 
 #[test]
@@ -180,12 +190,7 @@ fn a_task_is_watched_here_and_called_off_there() {
         .spawn()
         .unwrap();
     let lines = lines_of(watch.stdout.take().unwrap());
-    loop {
-        let event: Value = serde_json::from_str(&next_line(&lines)).unwrap();
-        if event["task"]["status"] == "WORKING" {
-            break;
-        }
-    }
+    until_working(&lines);
     assert_eq!(zone.run(&["task", "cancel", id]).code, Some(0));
     let mut last = Value::Null;
     while let Ok(line) = lines.recv_timeout(PATIENCE) {
@@ -437,9 +442,8 @@ fn a_zone_comes_back_as_it_was() {
     assert_eq!(again, profile);
 }
 
-#[test]
-fn a_zone_runs_by_its_configuration() {
-    let zone = Zone::up();
+/// A folder with a certificate and a small configuration.
+fn configured(zone: &Zone) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["cert.pem", "key.pem"] {
         fs::copy(
@@ -451,6 +455,80 @@ fn a_zone_runs_by_its_configuration() {
     let config = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n\
                   [execution]\nlisten = \"127.0.0.1:0\"\n";
     fs::write(folder.path().join("interzone.toml"), config).unwrap();
+    folder
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let zone = Zone::up();
+    let folder = configured(&zone);
+    let mut child = interzone(folder.path())
+        .arg("execute")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let log = lines_of(child.stderr.take().unwrap());
+    let ready = first_line(child.stdout.take().unwrap());
+    let url = ready.rsplit(' ').next().unwrap();
+    let add = [
+        "client",
+        "add",
+        "--config",
+        "interzone.toml",
+        "--name",
+        "me",
+        "--id",
+        "me",
+    ];
+    let add = interzone(folder.path())
+        .args(add)
+        .args(["--secret-file", "me.secret"])
+        .stdout(Stdio::null())
+        .status();
+    assert!(add.unwrap().success());
+    let ca = zone.path().join(".interzone/ca.pem");
+    let me = [
+        "--url",
+        url,
+        "--ca",
+        ca.to_str().unwrap(),
+        "--client-id",
+        "me",
+        "--client-secret-file",
+        "me.secret",
+    ];
+    let create = interzone(folder.path())
+        .args(["task", "create", "wait 600", "--output", "json"])
+        .args(me)
+        .output();
+    let task: Value = serde_json::from_str(&Run::of(create.unwrap()).stdout).unwrap();
+    let id = task["taskId"].as_str().unwrap();
+    let mut watch = interzone(folder.path())
+        .args(["task", "watch", id, "--output", "json"])
+        .args(me)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = lines_of(watch.stdout.take().unwrap());
+    until_working(&lines);
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    terminate(&child);
+    while !next_line(&log).contains("a second signal stops at once") {}
+    terminate(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let last: Vec<String> = log.iter().collect();
+    assert!(
+        last.last().unwrap().starts_with("error: stopped at once"),
+        "{last:?}"
+    );
+}
+
+#[test]
+fn a_zone_runs_by_its_configuration() {
+    let zone = Zone::up();
+    let folder = configured(&zone);
     let mut child = interzone(folder.path())
         .arg("execute")
         .stdout(Stdio::piped())
