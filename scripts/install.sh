@@ -52,18 +52,21 @@ python_runtime() {
   debian python3 python3-venv
 }
 
-# Node and npm, likewise.
+# Node and npm, likewise. What Debian has may be too old, which only trying tells.
 node_runtime() {
-  if node -e 'process.exit(process.versions.node.split(".")[0] < 20)' 2>/dev/null &&
-    command -v npm >/dev/null; then
+  if new_node && command -v npm >/dev/null; then
     echo "have Node"
     return
   fi
   debian nodejs npm
-  node -e 'process.exit(process.versions.node.split(".")[0] < 20)' || {
+  new_node || {
     echo "the tests need Node 20 or newer: install it, then run again"
     return 1
   }
+}
+
+new_node() {
+  node -e 'process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)' 2>/dev/null
 }
 
 # debian PACKAGE...: installs from Debian's packages, as root or through sudo.
