@@ -2,10 +2,19 @@
 //!
 //! A command's arguments and work are in its own file; only what all commands share is here.
 
+mod accounts;
+mod ask;
+mod call;
 mod check;
+mod execute;
+mod stream;
+mod task;
+mod token;
+mod up;
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::runtime;
 use clap::{Parser, Subcommand};
 
 /// Lets AI agents reach each other by JSON-RPC 2.0.
@@ -15,7 +24,10 @@ use clap::{Parser, Subcommand};
     version,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "`interzone COMMAND --help` tells more about a command."
+    after_help = "\
+Begin with `interzone up`. `interzone COMMAND --help` tells more about a command.
+
+Exit codes: 0 done, 1 failure, 2 usage, 3 unreachable, 4 refused, 5 timeout."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -34,6 +46,15 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Up(up::Up),
+    Execute(execute::Execute),
+    Ask(ask::Ask),
+    Task(task::Task),
+    Stream(stream::Stream),
+    Call(call::Call),
+    Token(token::Token),
+    Client(accounts::Client),
+    Person(accounts::Person),
     Check(check::Check),
 }
 
@@ -46,14 +67,31 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     Ok(Cli::try_parse()?)
 }
 
-/// Does what the command line asks for.
-///
-/// # Errors
-/// It could not be done, which is not the same as an answer that nobody likes: a message that is
-/// not valid is an answer.
-pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
-    match cli.command {
-        Command::Check(check) => check.run(cli.output),
+impl Cli {
+    /// The form of the answer.
+    pub(crate) fn format(&self) -> Format {
+        self.output
+    }
+
+    /// Does what the command line asks for.
+    ///
+    /// # Errors
+    /// It could not be done, which is not the same as an answer that nobody likes: a message that is
+    /// not valid is an answer.
+    pub(crate) fn run(self) -> Result<Exit, Failure> {
+        let format = self.output;
+        match self.command {
+            Command::Up(up) => up.run(format),
+            Command::Execute(execute) => execute.run(),
+            Command::Ask(ask) => runtime::run(ask.run(format)),
+            Command::Task(task) => runtime::run(task.run(format)),
+            Command::Stream(stream) => runtime::run(stream.run(format)),
+            Command::Call(call) => runtime::run(call.run()),
+            Command::Token(token) => runtime::run(token.run(format)),
+            Command::Client(client) => runtime::run(client.run(format)),
+            Command::Person(person) => runtime::run(person.run(format)),
+            Command::Check(check) => check.run(format),
+        }
     }
 }
 

@@ -2,21 +2,32 @@
 //!
 //! Each code is given here once. No file but this one turns an error into words on standard error.
 
+use crate::config::{ConfigError, ProfileError};
 use crate::input::InputError;
-use crate::output;
+use crate::output::{self, Format};
 use crate::printable;
+use crate::refusal::Told;
+use crate::wiring::StartError;
+use serde_json::json;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// What the program's end tells the one who started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done, and the answer is yes.
     Done,
-    /// Done, and the answer is no.
+    /// Done, and the answer is no; or it failed.
     No,
-    /// Not done: there is no answer.
+    /// Not done: the command, a file or the configuration is not right.
     Misuse,
+    /// The server cannot be reached.
+    Unreachable,
+    /// The server does not let us.
+    Refused,
+    /// It took too long.
+    TimedOut,
 }
 
 impl From<Exit> for ExitCode {
@@ -25,6 +36,9 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::No => 1,
             Exit::Misuse => 2,
+            Exit::Unreachable => 3,
+            Exit::Refused => 4,
+            Exit::TimedOut => 5,
         })
     }
 }
@@ -38,27 +52,73 @@ pub(crate) enum Failure {
     Input(#[from] InputError),
     #[error("cannot write the answer: {0}; send it to a place that can take it")]
     Output(#[source] io::Error),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error("{0}")]
+    Misuse(String),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Call(#[from] interzone_client::Error),
+    #[error("no end after {} s; the task goes on", .0.as_secs())]
+    TooSlow(Duration),
+    #[error("the runtime cannot be started: {0}")]
+    Runtime(#[source] io::Error),
+    #[error("cannot write {}: {1}", printable::text(&.0.to_string_lossy()))]
+    Save(std::path::PathBuf, #[source] io::Error),
 }
 
 impl Failure {
     /// Tells the user, and says how to end.
     ///
     /// What cannot be told because nobody listens any more is left untold.
-    pub(crate) fn tell(&self) -> Exit {
+    pub(crate) fn tell(&self, format: Format) -> Exit {
         let told = match self {
             // Help and version are what was asked for: an answer like any other.
             Self::CommandLine(error) if !error.use_stderr() => {
                 return match output::write(|out| write!(out, "{error}")) {
                     Ok(()) => Exit::Done,
-                    Err(failure) => failure.tell(),
+                    Err(failure) => failure.tell(format),
                 };
             }
             // It quotes arguments, and those may be names of files that somebody else chose.
             Self::CommandLine(error) => printable::lines(&error.to_string()),
-            _ => format!("error: {self}\n"),
+            Self::Call(error) => {
+                let told = Told::of(error);
+                if format == Format::Json {
+                    // Programs read one place only, whatever came of it.
+                    let _ = output::write(|out| output::write_json(out, &told));
+                }
+                told.to_string()
+            }
+            _ => {
+                let message = self.to_string();
+                if format == Format::Json && !matches!(self, Self::Output(_) | Self::Input(_)) {
+                    let error = json!({"error": {"message": message}});
+                    let _ = output::write(|out| output::write_json(out, &error));
+                }
+                format!("error: {message}\n")
+            }
         };
         let _ = io::stderr().write_all(told.as_bytes());
-        // An answer that was lost on its way must not look like a "no".
-        Exit::Misuse
+        self.exit()
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            // An answer that was lost on its way must not look like a "no".
+            Self::CommandLine(_)
+            | Self::Input(_)
+            | Self::Output(_)
+            | Self::Config(_)
+            | Self::Profile(_)
+            | Self::Misuse(_)
+            | Self::Save(..) => Exit::Misuse,
+            Self::Start(_) | Self::Runtime(_) => Exit::No,
+            Self::TooSlow(_) => Exit::TimedOut,
+            Self::Call(error) => Told::of(error).exit,
+        }
     }
 }

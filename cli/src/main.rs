@@ -2,18 +2,37 @@
 //!
 //! No command's work enters this file; that is in `commands/`.
 
+mod artifacts;
+mod attachments;
 mod commands;
+mod config;
+mod connect;
 mod excerpt;
 mod exit;
+mod follow;
 mod input;
 mod output;
 mod printable;
+mod private;
+mod refusal;
+mod runtime;
+mod save;
+mod time;
+mod watched;
+mod wiring;
 
+use output::Format;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match commands::parse().and_then(commands::run) {
+    let cli = match commands::parse() {
+        Ok(cli) => cli,
+        // Whoever could not say what they want could not say how to be answered either.
+        Err(failure) => return failure.tell(Format::Text).into(),
+    };
+    let format = cli.format();
+    match cli.run() {
         Ok(exit) => exit.into(),
-        Err(failure) => failure.tell().into(),
+        Err(failure) => failure.tell(format).into(),
     }
 }

@@ -20,6 +20,21 @@ pub(crate) enum Format {
     Json,
 }
 
+/// Lets `answer` write to standard output, and gives what it gives; the default if nobody reads.
+///
+/// # Errors
+/// The answer could not be written.
+pub(crate) fn write_and<T: Default>(
+    answer: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> Result<T, Failure> {
+    let mut given = T::default();
+    write(|out| {
+        given = answer(out)?;
+        Ok(())
+    })?;
+    Ok(given)
+}
+
 /// Lets `answer` write to standard output.
 ///
 /// A reader that has gone away (`| head`) has seen what it wanted, so that is no failure.
@@ -38,6 +53,27 @@ pub(crate) fn write(answer: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Re
 pub(crate) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Printable))?;
     writeln!(out)
+}
+
+/// Writes JSON that somebody else wrote, letter for letter but for characters that drive a terminal.
+///
+/// The text must be valid JSON: then such characters stand in strings alone, where an escape means the
+/// same, or between values, where they mean nothing.
+pub(crate) fn write_raw_json(out: &mut dyn Write, json: &str) -> io::Result<()> {
+    let mut units = [0; 2];
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' | '\r' | '\t' => text.push(' '),
+            c if printable::is_tame(c) => text.push(c),
+            c => {
+                for unit in c.encode_utf16(&mut units) {
+                    text.extend(escape(*unit).map(char::from));
+                }
+            }
+        }
+    }
+    out.write_all(text.as_bytes())
 }
 
 /// JSON without the characters that drive a terminal: they become `\u` escapes, which every reader
@@ -75,7 +111,18 @@ fn escape(unit: u16) -> [u8; 6] {
 
 #[cfg(test)]
 mod tests {
-    use super::write_json;
+    use super::{write_json, write_raw_json};
+
+    #[test]
+    fn raw_json_is_tame_and_means_the_same() {
+        let raw = "{\n\t\"a\": [1.50, \"\u{9b}\u{202e}\\n\u{e0041}\"]}";
+        let mut out = Vec::new();
+        write_raw_json(&mut out, raw).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("1.50") && text.is_ascii(), "{text}");
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(&text), read(raw));
+    }
 
     #[test]
     fn json_is_tame_and_means_the_same() {

@@ -4,3 +4,20 @@
 //! the built-in issuer for those who have none, guarded ways out, and what a node tells of itself
 //! (logs, metrics, traces, audit). No task, no stream, no dialect and no error code may enter: what
 //! a refusal looks like on the wire is for the zone to say.
+
+pub mod audit;
+pub mod auth;
+pub mod body;
+mod capped;
+pub mod clock;
+pub mod egress;
+pub mod issuer;
+pub mod limits;
+pub mod listener;
+pub mod rate;
+pub mod request;
+mod secret;
+pub mod telemetry;
+pub mod tls;
+
+pub use secret::Secret;

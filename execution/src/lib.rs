@@ -3,3 +3,14 @@
 //! Transports, dispatch, dialect handlers, the one error map, workers and agents. Rules about tasks
 //! live in the hub, SQL in the store, and who somebody is was proved at the edge: none of the three
 //! may enter.
+
+pub mod agents;
+mod doors;
+mod events;
+mod rpc;
+pub mod webhooks;
+pub mod workers;
+mod zone;
+
+pub use doors::{router, turned_away};
+pub use zone::{Check, Operator, Zone, ZoneOptions};

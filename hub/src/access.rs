@@ -39,6 +39,11 @@ impl Caller {
         self.operator || self.principal == *owner
     }
 
+    /// Whether a task is theirs to see.
+    pub(crate) fn sees(&self, task: &Task) -> bool {
+        self.owns(&task.owner)
+    }
+
     /// The task, if it is theirs to see.
     pub(crate) fn task(&self, task: Task) -> Result<Task, HubError> {
         if self.owns(&task.owner) {

@@ -5,7 +5,8 @@
 use crate::event::{Event, Subject};
 use crate::ports::Wake;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
 
 /// News about a subject.
@@ -19,34 +20,67 @@ pub(crate) enum News {
         offset: u64,
         delta: Arc<str>,
     },
-    /// The log may have grown.
-    Look,
+    /// The log has grown to at least this number.
+    Look(u64),
 }
 
-/// How far a watcher may fall behind before it has to read the log.
-const BEHIND: usize = 256;
+/// How far a watcher may fall behind before it has to read the log. Every subject that is watched has
+/// room for so much news, so thousands of watched subjects want it small.
+const BEHIND: usize = 32;
+
+/// So many subjects are kept without asking whether anybody still watches them.
+const FEW: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
-    watched: Mutex<HashMap<Subject, broadcast::Sender<News>>>,
+    watched: Mutex<Watched>,
+    /// How many pass on what the store hints at.
+    fed: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    senders: HashMap<Subject, broadcast::Sender<News>>,
+    /// When there are so many, those whom nobody watches any more go.
+    sweep_at: usize,
+}
+
+/// As long as it lives, what the store hints at is passed on.
+pub(crate) struct Feeding<'b>(&'b Bus);
+
+impl Drop for Feeding<'_> {
+    fn drop(&mut self) {
+        self.0.fed.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Bus {
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Listens to news about a subject from now on.
     pub(crate) fn listen(&self, subject: &Subject) -> broadcast::Receiver<News> {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those whom nobody watches any more go when somebody new comes.
-        watched.retain(|_, sender| sender.receiver_count() > 0);
-        let sender = watched
-            .entry(subject.clone())
-            .or_insert_with(|| broadcast::channel(BEHIND).0);
-        sender.subscribe()
+        let mut watched = self.watched();
+        if let Some(sender) = watched.senders.get(subject) {
+            return sender.subscribe();
+        }
+        // Each sweep waits until the number has doubled, so that all of them together cost little.
+        if watched.senders.len() >= watched.sweep_at {
+            watched
+                .senders
+                .retain(|_, sender| sender.receiver_count() > 0);
+            watched.sweep_at = watched.senders.len().saturating_mul(2).max(FEW);
+        }
+        let (sender, receiver) = broadcast::channel(BEHIND);
+        watched.senders.insert(subject.clone(), sender);
+        receiver
     }
 
     /// Tells those who watch a subject.
     pub(crate) fn tell(&self, subject: &Subject, news: News) {
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = watched.get(subject) {
+        let sender = self.watched().senders.get(subject).cloned();
+        if let Some(sender) = sender {
             // An error means that nobody listens, which is fine.
             let _ = sender.send(news);
         }
@@ -55,14 +89,24 @@ impl Bus {
     /// Passes on what a store hints at.
     pub(crate) fn wake(&self, wake: &Wake) {
         match wake {
-            Wake::Subject(subject, _) => self.tell(subject, News::Look),
+            Wake::Subject(subject, seq) => self.tell(subject, News::Look(*seq)),
             Wake::Everything => {
-                let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-                watched.values().for_each(|sender| {
-                    let _ = sender.send(News::Look);
-                });
+                for sender in self.watched().senders.values() {
+                    let _ = sender.send(News::Look(u64::MAX));
+                }
             }
             Wake::Work | Wake::Outbox | Wake::Signals(_) | Wake::Subscriptions => {}
         }
+    }
+
+    /// Says that the store's hints are passed on from now on.
+    pub(crate) fn feed(&self) -> Feeding<'_> {
+        self.fed.fetch_add(1, Ordering::Relaxed);
+        Feeding(self)
+    }
+
+    /// Whether somebody passes on what the store hints at.
+    pub(crate) fn is_fed(&self) -> bool {
+        self.fed.load(Ordering::Relaxed) > 0
     }
 }

@@ -23,14 +23,16 @@ mod streams;
 mod sweep;
 mod tasks;
 mod topics;
+mod view;
 mod watch;
 
 pub use mail::NewEntry;
 pub use pushes::NewPush;
 pub use run::{Run, TurnStart};
-pub use streams::NewStream;
+pub use streams::{NewStream, STREAM_CHANNEL};
 pub use tasks::{NewTask, Once, TaskDetail, TaskPage};
 pub use topics::{NewSubscription, Published};
+pub use view::TaskView;
 pub use watch::{Seen, Watch};
 
 use matcher::Matcher;
@@ -106,6 +108,7 @@ impl Hub {
     /// and then.
     pub async fn pass_on_wakes(&self, stop: CancellationToken) {
         let mut wakes = self.store().wakes();
+        let _feeding = self.inner.bus.feed();
         loop {
             let wake = tokio::select! {
                 () = stop.cancelled() => return,

@@ -34,8 +34,8 @@ pub use clock::{Clock, IdSource, RandomIds, SystemClock};
 pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
 pub use hub::{
-    Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run, Seen,
-    TaskDetail, TaskPage, TurnStart, Watch,
+    Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run,
+    STREAM_CHANNEL, Seen, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
 };
 pub use limits::Limits;
 pub use outbox::{OutboxEntry, RetryPolicy, Settlement};
@@ -43,7 +43,7 @@ pub use packed::{Blob, BlobId, HasParts, INLINE_LIMIT, NotABlobId, Packed};
 pub use quota::{Charge, Rate};
 pub use retention::{Purged, Retention};
 pub use stream::Stream;
-pub use task::{Push, Task, TaskCursor, TaskQuery};
+pub use task::{Push, Task, TaskCursor, TaskQuery, WholeTask};
 pub use topic::{
     Acked, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState, TopicTrie,
 };

@@ -190,6 +190,11 @@ impl<T: HasParts> Packed<T> {
         self.blobs.iter().map(|(_, id)| *id)
     }
 
+    /// Whether nothing of it is elsewhere.
+    pub fn is_complete(&self) -> bool {
+        self.blobs.is_empty()
+    }
+
     /// What is left of it: all but the large contents.
     pub fn without_large(&self) -> &T {
         &self.value

@@ -11,9 +11,11 @@
 //! * No method waits without bound: a store that cannot get on answers `Unavailable` or `Full`.
 
 mod commit;
+mod record;
 mod store;
 
 pub use commit::{ClaimKey, Commit, EventRow, Fence, Op};
+pub use record::{Record, RecordStore};
 pub use store::{
     DeadLetterQuery, OutboxStore, QuotaStore, Store, StreamStore, SubscriptionQuery, TaskStore,
     TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
@@ -43,6 +45,14 @@ pub enum StoreError {
     /// The subscriptions changed since they were last read.
     #[error("the subscriptions have changed")]
     StaleSubscriptions,
+    /// Something is larger than a store keeps.
+    #[error("{what} is larger than {limit} bytes")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// How large it may be.
+        limit: usize,
+    },
     /// There is no room left to write; try again when there is.
     #[error("the store is full: free some space, and it goes on by itself")]
     Full,

@@ -48,7 +48,7 @@ pub struct Purged {
     pub signals: u64,
     /// Subscriptions.
     pub subscriptions: u64,
-    /// Claims and quotas whose time is over.
+    /// Claims, quotas and records whose time is over.
     pub claims: u64,
     /// Blobs that nothing points at.
     pub blobs: u64,

@@ -2,8 +2,8 @@
 
 use crate::packed::Packed;
 use interzone_protocol::vocab::{
-    AgentId, ContextId, Json, Message, Metadata, PrincipalId, Priority, SubscriptionId, TaskId,
-    TaskState, Timestamp,
+    AgentId, Artifact, ContextId, Json, Message, Metadata, PrincipalId, Priority, SubscriptionId,
+    TaskId, TaskState, Timestamp,
 };
 
 /// What is known of a task without its messages, artifacts and events: cheap to read, always.
@@ -41,6 +41,18 @@ pub struct Task {
     pub artifacts: u32,
     /// How many push subscriptions it has.
     pub pushes: u32,
+}
+
+/// A task with what hangs on it, as it was at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeTask {
+    /// The task.
+    pub task: Task,
+    /// Its messages, oldest first: all, or the latest.
+    pub messages: Vec<Packed<Message>>,
+    /// Its artifacts, in the order in which they were first put: all, or none if they were not asked
+    /// for.
+    pub artifacts: Vec<Packed<Artifact>>,
 }
 
 /// Somebody outside who is told of a task's events by the outbox.

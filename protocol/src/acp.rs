@@ -14,7 +14,9 @@ mod params;
 mod results;
 
 pub use card::{AgentCard, Authentication, Capabilities, CardMetadata, CardSkill, Provider};
-pub use events::{StreamChunk, TaskEvent, TaskNotification};
+pub use events::{
+    StreamChunk, StreamMove, TaskEvent, TaskLine, TaskNotification, TaskText, watched,
+};
 pub use method::{Method, Scope};
 pub use objects::{Status, StreamObject, StreamStatus, SubscriptionObject, TaskObject};
 pub use params::{

@@ -14,6 +14,7 @@ mod options;
 mod outbox;
 mod pipeline;
 mod quota;
+mod records;
 mod schema;
 mod session;
 mod tasks;

@@ -9,6 +9,7 @@
 //! end, because only that tells whether it happened.
 
 mod apply;
+mod cache;
 mod commit;
 mod fault;
 mod job;
@@ -18,6 +19,7 @@ mod purge;
 mod queue;
 mod quota;
 mod readers;
+mod records;
 mod rows;
 mod schema;
 mod streams;
@@ -29,12 +31,16 @@ mod upkeep;
 mod work;
 mod writer;
 
+pub use records::SqliteRecords;
+
+use cache::TaskCache;
 use fault::Outcome;
 use interzone_hub::ports::{StoreError, Wake};
 use job::Session;
 use readers::Readers;
 use rusqlite::Connection;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
 use writer::Writer;
@@ -53,6 +59,9 @@ pub struct SqliteOptions {
     pub writer_cache: usize,
     /// How much memory each reader may use for pages, in bytes.
     pub reader_cache: usize,
+    /// How much memory tasks that were read lately may take, in bytes; about the half of it is in use
+    /// at most times. Zero keeps none.
+    pub task_cache: usize,
     /// How long to wait for another program that has the file locked, for example to copy it.
     pub patience: Duration,
 }
@@ -64,6 +73,7 @@ impl Default for SqliteOptions {
             readers: 4,
             writer_cache: 32 << 20,
             reader_cache: 8 << 20,
+            task_cache: 16 << 20,
             patience: Duration::from_secs(5),
         }
     }
@@ -90,6 +100,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     wakes: broadcast::Sender<Wake>,
+    cache: Arc<TaskCache>,
 }
 
 impl SqliteStore {
@@ -113,17 +124,20 @@ impl SqliteStore {
             .collect::<Result<Vec<_>, _>>()?;
         let (readers, stop_readers) = Readers::start(connections)?;
         let (wakes, _) = broadcast::channel(WAKES);
+        let cache = TaskCache::new(options.task_cache);
         let writer = Writer::start(
             opened.connection,
             opened.counters,
             opened.lock,
             wakes.clone(),
+            cache.clone(),
             stop_readers,
         )?;
         Ok(Self {
             writer,
             readers,
             wakes,
+            cache,
         })
     }
 

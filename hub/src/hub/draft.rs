@@ -29,10 +29,15 @@ pub(super) struct Draft {
 impl Draft {
     /// A new task, of which nothing is stored yet.
     pub(super) fn create(task: Task, at: Timestamp) -> Self {
+        Self::create_at(task, at, at)
+    }
+
+    /// The same, written at a moment that need not be the clock's.
+    pub(super) fn create_at(task: Task, at: Timestamp, now: Timestamp) -> Self {
         Self {
             task,
             at,
-            now: at,
+            now,
             ops: Vec::new(),
             events: Vec::new(),
             is_new: true,
@@ -153,6 +158,20 @@ impl Draft {
         } else {
             new_pushes(&self.ops)
         };
+        let at = self.at;
+        let (task, ops, signals) = self.finish(hub, &pushes);
+        hub.commit(at, fence, ops, signals).await?;
+        Ok(task)
+    }
+
+    /// What a new task is, for a commit that has more in it than the task.
+    pub(super) fn finish_new(self, hub: &Hub) -> (Task, Vec<Op>, Vec<Emitted>) {
+        let pushes = new_pushes(&self.ops);
+        self.finish(hub, &pushes)
+    }
+
+    /// The task as it is to be stored, all that is written along with it, and who hears of it.
+    fn finish(self, hub: &Hub, pushes: &[Push]) -> (Task, Vec<Op>, Vec<Emitted>) {
         let subject = self.subject();
         let Self {
             mut task,
@@ -192,8 +211,7 @@ impl Draft {
                 body,
             }));
         }
-        hub.commit(at, fence, extra, signals).await?;
-        Ok(task)
+        (task, extra, signals)
     }
 }
 

@@ -11,7 +11,12 @@ use crate::ports::{EventRow, Op, StoreError};
 use crate::stream::Stream;
 use crate::topic::{Signal, SignalBody};
 use crate::transitions::stream_may_move;
-use interzone_protocol::vocab::{Message, Metadata, SignalId, StreamId, StreamState};
+use interzone_protocol::vocab::{Message, Metadata, PrincipalId, SignalId, StreamId, StreamState};
+
+mod ask;
+mod carry;
+
+pub use ask::STREAM_CHANNEL;
 
 /// The most bytes of a participant's name: as many as a principal's id has.
 const LONGEST_NAME: usize = 256;
@@ -90,36 +95,28 @@ impl Hub {
     ) -> Result<Stream, HubError> {
         self.inner.limits.message(&message)?;
         for _ in 0..ROUNDS {
-            let mut stream = self.stream(caller, id).await?;
-            let state = stream.state;
-            if state != StreamState::Active {
-                return Err(HubError::StreamNotActive {
-                    id: id.clone(),
-                    state,
-                });
-            }
-            stream.updated_at = self.now().max(stream.updated_at);
-            let message = match message.timestamp() {
-                Some(_) => message.clone(),
-                None => message.clone().with_timestamp(stream.updated_at),
-            };
-            let (chunk, blobs) = Packed::pack(message);
-            let subject = Subject::Stream(id.clone());
-            let blobs = blobs.into_iter().map(|blob| Op::PutBlob {
-                subject: subject.clone(),
-                blob,
-            });
-            let body = EventBody::Chunk {
-                from: caller.principal.clone(),
-                chunk,
-                last,
-            };
-            match self.write_stream(stream, blobs.collect(), body).await {
+            let stream = self.active_stream(caller, id).await?;
+            let (body, blobs) = chunk_of(&stream, &caller.principal, message.clone(), last);
+            match self.write_stream(stream, blobs, body).await {
                 Err(StoreError::Conflict) => {}
                 written => return written.map_err(contended),
             }
         }
         Err(HubError::Contended)
+    }
+
+    /// A stream that takes messages, moved to the present.
+    async fn active_stream(&self, caller: &Caller, id: &StreamId) -> Result<Stream, HubError> {
+        let mut stream = self.stream(caller, id).await?;
+        let state = stream.state;
+        if state != StreamState::Active {
+            return Err(HubError::StreamNotActive {
+                id: id.clone(),
+                state,
+            });
+        }
+        stream.updated_at = self.now().max(stream.updated_at);
+        Ok(stream)
     }
 
     /// Moves a stream to another state: pauses it, resumes it, or ends it for good.
@@ -176,44 +173,80 @@ impl Hub {
     async fn write_stream(
         &self,
         mut stream: Stream,
-        mut ops: Vec<Op>,
+        more: Vec<Op>,
         body: EventBody,
     ) -> Result<Stream, StoreError> {
-        let is_new = stream.revision == 0;
-        stream.revision += 1;
-        stream.seq += 1;
-        let (subject, seq, at) = (
-            Subject::Stream(stream.id.clone()),
-            stream.seq,
-            stream.updated_at,
-        );
+        let (ops, signals) = next_stream(&mut stream, more, vec![body]);
+        self.commit(stream.updated_at, None, ops, signals).await?;
+        Ok(stream)
+    }
+}
+
+/// A message as a chunk of a stream, and the blobs to keep for it.
+fn chunk_of(
+    stream: &Stream,
+    from: &PrincipalId,
+    message: Message,
+    last: bool,
+) -> (EventBody, Vec<Op>) {
+    let message = match message.timestamp() {
+        Some(_) => message,
+        None => message.with_timestamp(stream.updated_at),
+    };
+    let (chunk, blobs) = Packed::pack(message);
+    let keep = |blob| Op::PutBlob {
+        subject: Subject::Stream(stream.id.clone()),
+        blob,
+    };
+    let body = EventBody::Chunk {
+        from: from.clone(),
+        chunk,
+        last,
+    };
+    (body, blobs.into_iter().map(keep).collect())
+}
+
+/// Moves a stream on by some events, and gives all that is written for it and who hears of it.
+fn next_stream(
+    stream: &mut Stream,
+    more: Vec<Op>,
+    bodies: Vec<EventBody>,
+) -> (Vec<Op>, Vec<Emitted>) {
+    let is_new = stream.revision == 0;
+    let first = stream.seq + 1;
+    stream.revision += 1;
+    stream.seq += u64::try_from(bodies.len()).unwrap_or(u64::MAX);
+    let subject = Subject::Stream(stream.id.clone());
+    let mut heard_by = stream.participants.clone();
+    heard_by.push(stream.owner.to_string());
+    let head = Box::new(stream.clone());
+    let head = if is_new {
+        Op::CreateStream(head)
+    } else {
+        Op::UpdateStream(head)
+    };
+    let mut ops = vec![head];
+    ops.extend(more);
+    let mut signals = Vec::new();
+    for (seq, body) in (first..).zip(bodies) {
         let signal = event_topic(&subject, body.name())
             .zip(SignalId::new(format!("{}.{seq}", stream.id)).ok())
             .map(|(topic, id)| Signal {
                 topic,
                 id,
                 publisher: stream.owner.clone(),
-                at,
+                at: stream.updated_at,
                 body: SignalBody::Event(subject.clone(), seq),
             });
-        let mut heard_by = stream.participants.clone();
-        heard_by.push(stream.owner.to_string());
-        let emitted = |signal| Emitted {
+        signals.extend(signal.map(|signal| Emitted {
             signal,
-            audience: Audience::Only(heard_by),
-        };
-        let head = Box::new(stream.clone());
-        ops.insert(
-            0,
-            if is_new {
-                Op::CreateStream(head)
-            } else {
-                Op::UpdateStream(head)
-            },
-        );
-        ops.push(Op::AppendEvent(EventRow { subject, seq, body }));
-        self.commit(at, None, ops, signal.map(emitted).into_iter().collect())
-            .await?;
-        Ok(stream)
+            audience: Audience::Only(heard_by.clone()),
+        }));
+        ops.push(Op::AppendEvent(EventRow {
+            subject: subject.clone(),
+            seq,
+            body,
+        }));
     }
+    (ops, signals)
 }

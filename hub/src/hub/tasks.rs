@@ -151,7 +151,8 @@ impl Hub {
         caller.task(found.ok_or_else(|| HubError::TaskNotFound(id.clone()))?)
     }
 
-    /// A task with its latest messages, at most so many, and with its artifacts if they are wanted.
+    /// A task with its latest messages, at most so many, and with its artifacts if they are wanted: a copy
+    /// of what [`Hub::task_view`] shows.
     ///
     /// # Errors
     /// As [`Hub::task`].
@@ -162,29 +163,8 @@ impl Hub {
         latest_messages: usize,
         artifacts: bool,
     ) -> Result<TaskDetail, HubError> {
-        let task = self.task(caller, id).await?;
-        let latest = u32::try_from(latest_messages).unwrap_or(u32::MAX);
-        let range = task.messages.saturating_sub(latest)..task.messages;
-        let messages = if range.is_empty() {
-            Vec::new()
-        } else {
-            self.unpack(self.store().messages(id, range).await?).await?
-        };
-        let artifacts = if artifacts && task.artifacts > 0 {
-            self.unpack(self.store().artifacts(id).await?).await?
-        } else {
-            Vec::new()
-        };
-        let status = match task.status.clone() {
-            Some(status) => Some(self.unpack_one(status).await?),
-            None => None,
-        };
-        Ok(TaskDetail {
-            task,
-            status,
-            messages,
-            artifacts,
-        })
+        let view = self.task_view(caller, id, latest_messages, artifacts);
+        Ok(view.await?.into_detail())
     }
 
     /// Tasks that the caller may see, a page at a time: last changed first.
@@ -297,7 +277,7 @@ impl Hub {
 
 /// What the agent says comes from its runs. A caller who could speak for it would forge its words, and
 /// nobody would answer them.
-fn not_the_agents(message: &Message) -> Result<(), HubError> {
+pub(super) fn not_the_agents(message: &Message) -> Result<(), HubError> {
     if message.role() == Role::Agent {
         let reason = "only the agent itself speaks as the agent; use user or system";
         return Err(HubError::Invalid {

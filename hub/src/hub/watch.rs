@@ -13,8 +13,16 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
-/// How long a watcher relies on being told before it looks by itself.
+/// How long a watcher relies on being told before it looks by itself, if nobody passes on what the
+/// store hints at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The same if somebody does: then it is only in case that a hint was lost. Ten thousand idle
+/// watchers must not keep a store busy.
+const LOOK_SELDOM: Duration = Duration::from_secs(30);
+
+/// By how much the waits of watchers who came together differ at most, in milliseconds.
+const SPREAD: u64 = 15_000;
 
 /// How many events are read from the log at once.
 const PAGE: usize = 500;
@@ -85,10 +93,20 @@ impl Hub {
             read: VecDeque::new(),
             last: after,
             look: true,
-            look_at: Instant::now() + LOOK_EVERY,
+            look_at: self.look_at(),
             over: false,
             text: Text::default(),
         })
+    }
+
+    /// When a watcher who has just looked looks again by itself.
+    fn look_at(&self) -> Instant {
+        let wait = if self.inner.bus.is_fed() {
+            LOOK_SELDOM + Duration::from_millis(self.inner.ids.random() % SPREAD)
+        } else {
+            LOOK_EVERY
+        };
+        Instant::now() + wait
     }
 
     /// Whether a subject whose log has nothing after `last` will never have anything more.
@@ -114,6 +132,11 @@ impl Hub {
 }
 
 impl Watch {
+    /// What is watched.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
     /// The number of the last event shown: where to go on after an interruption.
     pub fn position(&self) -> u64 {
         self.last
@@ -150,10 +173,12 @@ impl Watch {
                     return Ok(None);
                 }
                 self.look = false;
-                self.look_at = Instant::now() + LOOK_EVERY;
+                self.look_at = self.hub.look_at();
             }
             match tokio::time::timeout_at(self.look_at, self.news.recv()).await {
-                Err(_) | Ok(Ok(News::Look) | Err(RecvError::Lagged(_))) => self.look = true,
+                Err(_) | Ok(Err(RecvError::Lagged(_))) => self.look = true,
+                // What this node wrote was told as an event, ahead of the store's own hint.
+                Ok(Ok(News::Look(seq))) => self.look |= seq > self.last,
                 Ok(Err(RecvError::Closed)) => {
                     self.news = self.hub.inner.bus.listen(&self.subject);
                     self.look = true;

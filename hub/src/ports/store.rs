@@ -1,14 +1,14 @@
 //! What a store reads and writes, one trait for each concern. The rules that hold for all of them
 //! stand above, in `ports`.
 
-use super::{Commit, StoreError, Wake};
+use super::{Commit, RecordStore, StoreError, Wake};
 use crate::event::{Event, Subject};
 use crate::outbox::{OutboxEntry, Settlement};
 use crate::packed::{BlobId, Packed};
 use crate::quota::{Charge, Rate};
 use crate::retention::{Purged, Retention};
 use crate::stream::Stream;
-use crate::task::{Push, Task, TaskQuery};
+use crate::task::{Push, Task, TaskQuery, WholeTask};
 use crate::topic::{Acked, SignalDelivery, Subscription, SubscriptionState};
 use async_trait::async_trait;
 use interzone_protocol::vocab::{
@@ -44,6 +44,15 @@ pub trait TaskStore: Send + Sync {
 
     /// A task's artifacts, in the order in which they were first put.
     async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>>;
+
+    /// A task with its latest messages, at least so many, and with its artifacts if they are wanted, all
+    /// of one moment. A store may give more than was asked for, and the same to several.
+    async fn whole_task(
+        &self,
+        id: &TaskId,
+        latest: u32,
+        artifacts: bool,
+    ) -> Result<Option<Arc<WholeTask>>>;
 
     /// Tasks, ordered by last change, newest first, then by id, highest first.
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>>;
@@ -290,11 +299,18 @@ pub trait Upkeep: Send + Sync {
 
 /// All of it.
 pub trait Store:
-    TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + Upkeep
+    TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + RecordStore + Upkeep
 {
 }
 
 impl<S> Store for S where
-    S: TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + Upkeep
+    S: TaskStore
+        + StreamStore
+        + WorkStore
+        + OutboxStore
+        + TopicStore
+        + QuotaStore
+        + RecordStore
+        + Upkeep
 {
 }

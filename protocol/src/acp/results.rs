@@ -1,7 +1,8 @@
 //! What methods answer: one wrapper whose `type` names the member that it carries.
 
 use super::objects::{StreamObject, SubscriptionObject, TaskObject};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The result of every method of ACP.
 ///
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(serde_json::to_string(&done)?, r#"{"type":"success","message":"sent"}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum MethodResult {
     /// A task.
@@ -40,6 +41,41 @@ pub enum MethodResult {
         /// In words.
         message: String,
     },
+}
+
+/// serde would buffer the members until it has seen `type`, and raw JSON does not survive that. So all
+/// members are read for what they are, and `type` says which of them counts.
+impl<'de> Deserialize<'de> for MethodResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Flat {
+            r#type: String,
+            task: Option<TaskObject>,
+            stream: Option<StreamObject>,
+            subscription: Option<SubscriptionObject>,
+            message: Option<String>,
+        }
+        let flat = Flat::deserialize(deserializer)?;
+        let missing = D::Error::missing_field;
+        Ok(match flat.r#type.as_str() {
+            "task" => Self::Task {
+                task: flat.task.ok_or_else(|| missing("task"))?,
+            },
+            "stream" => Self::Stream {
+                stream: flat.stream.ok_or_else(|| missing("stream"))?,
+            },
+            "subscription" => Self::Subscription {
+                subscription: flat.subscription.ok_or_else(|| missing("subscription"))?,
+            },
+            "notification" => Self::Notification {
+                message: flat.message.ok_or_else(|| missing("message"))?,
+            },
+            "success" => Self::Success {
+                message: flat.message.ok_or_else(|| missing("message"))?,
+            },
+            _ => return Err(D::Error::custom("unknown type of result")),
+        })
+    }
 }
 
 /// The result of `interzone.tasks.list`.

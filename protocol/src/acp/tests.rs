@@ -31,3 +31,13 @@ fn results_name_what_they_carry() {
         r#""STATUS_CHANGE""#
     );
 }
+
+#[test]
+fn a_task_in_a_result_keeps_what_is_in_it() {
+    let text = r#"{"type":"task","task":{"taskId":"t","status":"COMPLETED","createdAt":"2026-01-02T03:04:05.000Z","messages":[{"role":"user","parts":[{"type":"DataPart","content":{"z":1.00},"width":7}]}],"artifacts":[],"metadata":{"b":1, "a":2e3}}}"#;
+    let result: MethodResult = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&result).unwrap(), text);
+    for bad in [r#"{"type":"task"}"#, r#"{"type":"other"}"#, "{}"] {
+        assert!(serde_json::from_str::<MethodResult>(bad).is_err(), "{bad}");
+    }
+}

@@ -9,10 +9,11 @@ use crate::codec::{
 };
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, StreamStore, TaskStore};
-use interzone_hub::{BlobId, Event, Packed, Push, Stream, Subject, Task, TaskQuery};
+use interzone_hub::{BlobId, Event, Packed, Push, Stream, Subject, Task, TaskQuery, WholeTask};
 use interzone_protocol::vocab::{
     Artifact, Message, StreamId, StreamState, TaskId, TaskState, Timestamp,
 };
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,6 +39,34 @@ impl TaskStore for PostgresStore {
         let sql = format!("SELECT {TASK} FROM tasks WHERE id = $1");
         let rows = self.session.rows(&sql, &[&id.as_str()]).await?;
         rows.first().map(read_task).transpose()
+    }
+
+    async fn whole_task(
+        &self,
+        id: &TaskId,
+        latest: u32,
+        artifacts: bool,
+    ) -> Result<Option<Arc<WholeTask>>, StoreError> {
+        // One statement sees one moment, and is one trip.
+        let sql = format!(
+            "SELECT {TASK}, ARRAY(
+                 SELECT body FROM messages WHERE task_id = $1 AND place >= tasks.messages - $2
+                 AND place < tasks.messages ORDER BY place),
+             ARRAY(
+                 SELECT body FROM artifacts WHERE task_id = $1 AND $3 AND tasks.artifacts > 0
+                 ORDER BY place)
+             FROM tasks WHERE id = $1"
+        );
+        let params: [&(dyn ToSql + Sync); 3] = [&id.as_str(), &i64::from(latest), &artifacts];
+        let rows = self.session.rows(&sql, &params).await?;
+        let whole = |row: &Row| {
+            Ok(Arc::new(WholeTask {
+                task: read_task(row)?,
+                messages: read_bodies("a message", row.get(16))?,
+                artifacts: read_bodies("an artifact", row.get(17))?,
+            }))
+        };
+        rows.first().map(whole).transpose()
     }
 
     async fn messages(
@@ -254,6 +283,11 @@ fn read_task(row: &Row) -> Result<Task, StoreError> {
         artifacts: count("a task", row.get(14))?,
         pushes: count("a task", row.get(15))?,
     })
+}
+
+fn read_bodies<T: DeserializeOwned>(what: &str, bodies: Vec<&str>) -> Result<Vec<T>, StoreError> {
+    let read = |body| from_text(what, body);
+    bodies.into_iter().map(read).collect()
 }
 
 fn read_push(row: &Row) -> Result<Push, StoreError> {

@@ -173,6 +173,12 @@ const CLAIMS: &str = "
         ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
     RETURNING true";
 
+const RECORDS: &str = "
+    DELETE FROM records WHERE (kind, key) IN (
+        SELECT kind, key FROM records WHERE expires_at <= $1
+        ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING true";
+
 const QUOTAS: &str = "
     DELETE FROM quotas WHERE key_hash IN (
         SELECT key_hash FROM quotas WHERE full_at <= $1
@@ -227,6 +233,7 @@ impl Purge<'_> {
         let now = self.now.as_millis();
         purged.claims += self.some(CLAIMS, now, left(&purged)).await?;
         purged.claims += self.some(QUOTAS, now, left(&purged)).await?;
+        purged.claims += self.some(RECORDS, now, left(&purged)).await?;
         Ok(purged)
     }
 

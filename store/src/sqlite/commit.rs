@@ -7,7 +7,7 @@ use super::job::Session;
 use crate::codec::{column, to_text};
 use interzone_hub::SignalBody;
 use interzone_hub::ports::{Commit, Fence, Op, StoreError};
-use interzone_protocol::vocab::Timestamp;
+use interzone_protocol::vocab::{TaskId, Timestamp};
 use rusqlite::params;
 
 /// A commit whose values are ready to be bound.
@@ -16,6 +16,8 @@ pub(super) struct Prepared {
     fence: Option<Fence>,
     epoch: Option<u64>,
     steps: Vec<Step>,
+    /// The tasks that are there already and that it changes.
+    changed: Vec<TaskId>,
 }
 
 /// An operation, with those of its columns that had to be made.
@@ -31,7 +33,9 @@ pub(super) struct Step {
 
 impl Prepared {
     pub(super) fn new(commit: Commit) -> Result<Self, StoreError> {
+        let changed = changed(&commit.ops);
         Ok(Self {
+            changed,
             at: commit.at,
             fence: commit.fence,
             epoch: commit.epoch,
@@ -58,10 +62,32 @@ impl Prepared {
         {
             return Err(StoreError::StaleSubscriptions.into());
         }
+        session.changed.extend_from_slice(&self.changed);
         self.steps
             .iter()
             .try_for_each(|step| apply::step(session, self.at, step))
     }
+}
+
+/// Which tasks that are there already these operations change, in what is read of a task.
+fn changed(ops: &[Op]) -> Vec<TaskId> {
+    let (mut made, mut changed): (Vec<&TaskId>, Vec<TaskId>) = (Vec::new(), Vec::new());
+    for op in ops {
+        let id = match op {
+            Op::CreateTask(task) => {
+                made.push(&task.id);
+                continue;
+            }
+            Op::UpdateTask(task) => &task.id,
+            Op::AddMessage { task_id, .. } | Op::PutArtifact { task_id, .. } => task_id,
+            _ => continue,
+        };
+        // Few in one commit, and mostly the same.
+        if changed.last() != Some(id) && made.last() != Some(&id) {
+            changed.push(id.clone());
+        }
+    }
+    changed
 }
 
 impl Step {

@@ -3,6 +3,7 @@
 use super::fault::Outcome;
 use super::rows::{all, first};
 use interzone_hub::ports::{StoreError, Wake};
+use interzone_protocol::vocab::TaskId;
 use rusqlite::{Connection, Params, Row};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::{broadcast, oneshot};
@@ -13,6 +14,8 @@ pub(super) struct Session<'a> {
     /// Whom to wake once it is durable.
     pub(super) wakes: &'a mut Wakes,
     pub(super) counters: &'a mut Counters,
+    /// The tasks that were there before and are changed or removed.
+    pub(super) changed: &'a mut Vec<TaskId>,
 }
 
 /// Numbers that only rise. A number that was given in a transaction that failed is not given again,

@@ -80,6 +80,60 @@ pub(super) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection,
     open().map_err(|error| refused(&error, &path.display().to_string()))
 }
 
+/// Whether there is a database that is ours and of this version. Nothing is written.
+///
+/// # Errors
+/// There is something that is not ours, or newer.
+pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
+    let path = whole(path)?;
+    if !path.exists() {
+        return Ok(false);
+    }
+    let version = schema::version(&waiting(&path)?, &path.display().to_string())?;
+    Ok(version == schema::newest())
+}
+
+/// A connection beside those of whoever has the database open, for short writes.
+pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
+    let path = whole(path)?;
+    let shown = path.display().to_string();
+    let connection = waiting(&path)?;
+    schema::version(&connection, &shown)?;
+    let set = || -> rusqlite::Result<()> {
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "fullfsync", true)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        // The log is copied by the one whose file it is.
+        connection
+            .pragma_update_and_check(None, "wal_autocheckpoint", 0, |row| row.get::<_, i64>(0))?;
+        Ok(())
+    };
+    set().map_err(|error| refused(&error, &shown))?;
+    Ok(connection)
+}
+
+/// A connection that waits for its turn, for a while.
+fn waiting(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || -> rusqlite::Result<Connection> {
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_handler(Some(wait_a_little))?;
+        Ok(connection)
+    };
+    open().map_err(|error| refused(&error, &path.display().to_string()))
+}
+
+/// Waits before the next look whether the file is free. A busy server leaves but short gaps between
+/// its writes, which longer waits would miss.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the engine asks this very thread to wait, which is there for nothing else"
+)]
+fn wait_a_little(looks: i32) -> bool {
+    std::thread::sleep(std::time::Duration::from_millis(1));
+    looks < 20_000
+}
+
 /// Notes that the end was orderly.
 pub(super) fn mark_clean(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("UPDATE meta SET value = 1 WHERE name = 'clean'")

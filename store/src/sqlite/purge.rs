@@ -4,7 +4,7 @@
 use super::fault::Outcome;
 use super::job::Session;
 use super::topics;
-use crate::codec::column;
+use crate::codec::{column, word};
 use interzone_hub::{Purged, Retention};
 use interzone_protocol::vocab::Timestamp;
 use rusqlite::params;
@@ -120,6 +120,9 @@ impl Sweep<'_, '_> {
             for part in kind.parts {
                 self.session.run(part, [&id])?;
             }
+            if kind.prefix == TASKS.prefix {
+                self.session.changed.push(word("task", &id)?);
+            }
             *(kind.count)(&mut self.purged) += 1;
             self.left = self.left.saturating_sub(1);
         }
@@ -198,13 +201,15 @@ impl Sweep<'_, '_> {
         Ok(())
     }
 
-    /// Claims and quotas whose time is over.
+    /// Claims, quotas and records whose time is over.
     fn expired(&mut self, now: i64) -> Outcome<()> {
         let claims = "DELETE FROM claims WHERE key IN (SELECT key FROM claims \
             INDEXED BY claims_expiry WHERE expires_at <= ?1 LIMIT ?2)";
         let quotas = "DELETE FROM quotas WHERE key IN (SELECT key FROM quotas \
             INDEXED BY quotas_full WHERE full_at <= ?1 LIMIT ?2)";
-        for sql in [claims, quotas] {
+        let records = "DELETE FROM records WHERE row IN (SELECT row FROM records \
+            INDEXED BY records_expiry WHERE expires_at <= ?1 LIMIT ?2)";
+        for sql in [claims, quotas, records] {
             let values = params![now, column(self.left as u64)];
             let removed = self.session.run(sql, values)?;
             self.purged.claims += self.spend(removed);

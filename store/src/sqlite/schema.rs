@@ -8,7 +8,10 @@ use rusqlite::Connection;
 pub(super) const APPLICATION_ID: i64 = 0x495a_07ea;
 
 /// Each brings a database from the version of its place to the next.
-const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/0001.sql"),
+    include_str!("schema/0002.sql"),
+];
 
 /// The version that this program writes.
 pub(super) const fn newest() -> usize {

@@ -2,6 +2,7 @@
 
 use super::SqliteStore;
 use super::apply::once;
+use super::cache::Found;
 use super::commit::Prepared;
 use super::fault::Outcome;
 use super::job::Session;
@@ -9,7 +10,7 @@ use super::rows::{all, first, optional_text, text};
 use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, TaskStore};
-use interzone_hub::{BlobId, Event, Packed, Push, Subject, Task, TaskQuery};
+use interzone_hub::{BlobId, Event, Packed, Push, Subject, Task, TaskQuery, WholeTask};
 use interzone_protocol::vocab::{
     Artifact, Message, Metadata, Priority, TaskId, TaskState, Timestamp,
 };
@@ -19,6 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 mod list;
+mod whole;
 
 /// The columns that [`read_task`] expects, in its order.
 macro_rules! task_columns {
@@ -40,10 +42,34 @@ impl TaskStore for SqliteStore {
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        if let Some(whole) = self.cache.get(id) {
+            return Ok(Some(whole.task.clone()));
+        }
         let id = id.clone();
+        self.read(move |connection| whole::head(connection, &id))
+            .await
+    }
+
+    async fn whole_task(
+        &self,
+        id: &TaskId,
+        latest: u32,
+        artifacts: bool,
+    ) -> Result<Option<Arc<WholeTask>>, StoreError> {
+        let permit = match self.cache.find(id) {
+            Found::Task(whole) => return Ok(Some(whole)),
+            Found::Nothing(permit) => permit,
+        };
+        let (id, largest) = (id.clone(), self.cache.largest());
         self.read(move |connection| {
-            let sql = concat!("SELECT ", task_columns!(), " FROM tasks WHERE id = ?1");
-            first(connection, sql, [id.as_str()], read_task)
+            let Some(read) = whole::read(connection, &id, latest, artifacts, largest)? else {
+                return Ok(None);
+            };
+            let task = Arc::new(read.task);
+            if let (Some(permit), Some(bytes)) = (permit, read.bytes) {
+                permit.keep(&task, bytes);
+            }
+            Ok(Some(task))
         })
         .await
     }
@@ -54,26 +80,14 @@ impl TaskStore for SqliteStore {
         range: Range<u32>,
     ) -> Result<Vec<Packed<Message>>, StoreError> {
         let id = id.clone();
-        self.read(move |connection| {
-            let sql = "SELECT body FROM messages \
-                WHERE task_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx";
-            let values = params![id.as_str(), range.start, range.end];
-            all(connection, sql, values, |row| {
-                Ok(from_text("message", text(row, 0)?)?)
-            })
-        })
-        .await
+        self.read(move |connection| whole::messages(connection, &id, range, &mut 0))
+            .await
     }
 
     async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>, StoreError> {
         let id = id.clone();
-        self.read(move |connection| {
-            let sql = "SELECT body FROM artifacts WHERE task_id = ?1 ORDER BY position";
-            all(connection, sql, [id.as_str()], |row| {
-                Ok(from_text("artifact", text(row, 0)?)?)
-            })
-        })
-        .await
+        self.read(move |connection| whole::artifacts(connection, &id, &mut 0))
+            .await
     }
 
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>, StoreError> {

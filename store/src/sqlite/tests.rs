@@ -10,8 +10,10 @@ use interzone_protocol::vocab::{
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+mod coherence;
 mod groups;
 mod opening;
+mod records;
 mod traits;
 
 /// A folder that goes when this does.
@@ -50,7 +52,7 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + millis)
 }
 
-fn task(id: &str) -> Task {
+pub(super) fn task(id: &str) -> Task {
     Task {
         id: TaskId::new(id).unwrap(),
         context_id: ContextId::new("c").unwrap(),

@@ -5,6 +5,7 @@
 //! jobs that fail do so before they have written anything, and then nothing needs to be undone. If
 //! one fails later, the group is rolled back and done again with a savepoint for each job.
 
+use super::cache::TaskCache;
 use super::fault::{Outcome, closed};
 use super::job::{Call, Counters, Job, Session};
 use super::open::LockFile;
@@ -47,6 +48,7 @@ impl Writer {
         counters: Counters,
         lock: LockFile,
         wakes: broadcast::Sender<Wake>,
+        cache: Arc<TaskCache>,
         readers: impl FnOnce() + Send + 'static,
     ) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared {
@@ -56,7 +58,7 @@ impl Writer {
             busy_since: AtomicU64::new(0),
             groups: AtomicU64::new(0),
         });
-        let desk = Desk::new(shared.clone(), connection, counters);
+        let desk = Desk::new(shared.clone(), connection, counters, cache);
         let thread = std::thread::Builder::new()
             .name("interzone-store".to_owned())
             .spawn(move || {

@@ -54,6 +54,8 @@ mod outbox_groups;
 #[cfg(test)]
 mod quotas;
 #[cfg(test)]
+mod records;
+#[cfg(test)]
 mod reopening;
 #[cfg(test)]
 mod retention;

@@ -19,6 +19,8 @@ contract!(
     have_artifacts_in_the_order_of_their_first_coming,
     have_pushes_oldest_first,
     share_nothing_with_each_other,
+    are_read_whole,
+    are_read_whole_as_they_are_now,
 );
 
 /// A task with nothing left out.
@@ -242,4 +244,80 @@ async fn share_nothing_with_each_other(on: Engine) {
     assert_eq!(store.task(&b).await.unwrap(), Some(task("b")));
     let pushes = store.pushes(&task_id("a")).await.unwrap();
     assert_eq!(pushes.len(), 1, "the other task's stays");
+}
+
+async fn are_read_whole(on: Engine) {
+    let store = on.node().await;
+    let large = |id: &str, messages: u32| Task {
+        messages,
+        artifacts: 2,
+        ..task(id)
+    };
+    for (id, count) in [("small", 3), ("long", 100)] {
+        let mut ops = vec![create(&large(id, count))];
+        ops.extend((0..count).map(|index| message(id, index, &format!("{index}"))));
+        ops.extend([artifact(id, "b", "1"), artifact(id, "a", "2")]);
+        store.commit(commit(ops)).await.unwrap();
+        // Twice: what is read again is the same.
+        for latest in [0, 1, 2, 3, 50, 100, u32::MAX, 0, 1] {
+            for wanted in [true, false] {
+                let found = store.whole_task(&task_id(id), latest, wanted).await;
+                let found = found.unwrap().unwrap();
+                assert_eq!(found.task, large(id, count));
+                let texts = |packed: &Packed<Message>| packed.without_large().text();
+                let texts: Vec<String> = found.messages.iter().map(texts).collect();
+                assert!(texts.len() >= usize::try_from(latest.min(count)).unwrap());
+                let first = count - u32::try_from(texts.len()).unwrap();
+                let expected: Vec<String> = (first..count).map(|n| n.to_string()).collect();
+                assert_eq!(texts, expected, "{id} {latest}");
+                if wanted || !found.artifacts.is_empty() {
+                    let ids = |packed: &Packed<Artifact>| {
+                        packed.without_large().artifact_id().to_string()
+                    };
+                    let ids: Vec<String> = found.artifacts.iter().map(ids).collect();
+                    assert_eq!(ids, ["b", "a"], "{id}");
+                }
+            }
+        }
+    }
+    let nobody = store.whole_task(&task_id("nobody"), 1, true).await;
+    assert_eq!(nobody.unwrap(), None);
+}
+
+async fn are_read_whole_as_they_are_now(on: Engine) {
+    let [one, two] = on.two_nodes().await;
+    let mut head = task("t");
+    head.messages = 0;
+    for round in 0..20 {
+        let ops = if round == 0 {
+            vec![create(&head)]
+        } else {
+            head.messages += 1;
+            head.artifacts = 1;
+            head = next(&head);
+            let text = round.to_string();
+            vec![
+                update(&head),
+                message("t", head.messages - 1, &text),
+                artifact("t", "a", &text),
+            ]
+        };
+        one.commit(commit(ops)).await.unwrap();
+        for _ in 0..2 {
+            for store in [&one, &two] {
+                let found = store.whole_task(&head.id, 100, true).await.unwrap();
+                let found = found.unwrap();
+                assert_eq!(found.task, head);
+                let last = found.messages.last().map(|m| m.without_large().text());
+                assert_eq!(last, (round > 0).then(|| round.to_string()));
+                let parts = found.artifacts.first();
+                let parts = parts.map(|a| a.without_large().parts().to_vec());
+                assert_eq!(
+                    parts,
+                    (round > 0).then(|| vec![Part::text(round.to_string())])
+                );
+                assert_eq!(store.task(&head.id).await.unwrap().as_ref(), Some(&head));
+            }
+        }
+    }
 }

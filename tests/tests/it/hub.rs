@@ -1,5 +1,28 @@
 //! The hub on a real store: what happens, seen from outside.
 
+/// Runs each of these functions on every engine, as a test of its own.
+macro_rules! on_both_engines {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::$name(crate::hub::World::new().await).await;
+                }
+            )+
+        }
+        mod postgres {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::$name(crate::hub::World::on_postgres().await).await;
+                }
+            )+
+        }
+    };
+}
+
+mod answers;
 mod mail;
 mod pushes;
 mod runs;
@@ -8,11 +31,13 @@ mod tasks;
 mod topics;
 mod watch;
 
+use interzone_hub::ports::Store;
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Caller, Clock, Hub, Limits, Outcome, Output, RandomIds, Registry,
-    Run, Turn, TurnStart,
+    Agent, AgentError, AgentInfo, Caller, Clock, Hub, IdSource, Limits, Outcome, Output, RandomIds,
+    Registry, Run, Turn, TurnStart,
 };
 use interzone_protocol::vocab::{AgentId, PrincipalId, Timestamp};
+use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -50,7 +75,7 @@ impl Agent for Named {
 struct World {
     hub: Hub,
     clock: Arc<TestClock>,
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl World {
@@ -64,6 +89,23 @@ impl World {
         let store = SqliteStore::open(&path, SqliteOptions::default())
             .await
             .unwrap();
+        Self::on(Arc::new(store), limits, Some(folder))
+    }
+
+    /// In a schema of its own, which goes with the server.
+    async fn on_postgres() -> Self {
+        let options = PostgresOptions {
+            schema: format!("hub_{:016x}", RandomIds.random()),
+            pool_size: 4,
+            ..PostgresOptions::default()
+        };
+        let store = PostgresStore::connect(&postgres_url(), options)
+            .await
+            .unwrap();
+        Self::on(Arc::new(store), Limits::default(), None)
+    }
+
+    fn on(store: Arc<dyn Store>, limits: Limits, folder: Option<tempfile::TempDir>) -> Self {
         let clock = Arc::new(TestClock(AtomicI64::new(1_700_000_000_000)));
         let mut agents = Registry::default();
         for id in ["demo", "other"] {
@@ -75,13 +117,7 @@ impl World {
                 concurrency: 4,
             })));
         }
-        let hub = Hub::new(
-            Arc::new(store),
-            clock.clone(),
-            Arc::new(RandomIds),
-            agents,
-            limits,
-        );
+        let hub = Hub::new(store, clock.clone(), Arc::new(RandomIds), agents, limits);
         Self {
             hub,
             clock,
@@ -113,6 +149,17 @@ impl World {
             .unwrap()
             .is_empty()
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "test.sh tells where its server is"
+)]
+fn postgres_url() -> String {
+    std::env::var("INTERZONE_TEST_POSTGRES").expect(
+        "INTERZONE_TEST_POSTGRES names no PostgreSQL server: run ./test.sh --only test, or \
+         eval \"$(scripts/postgres.sh start)\" first",
+    )
 }
 
 fn agent(id: &str) -> AgentId {

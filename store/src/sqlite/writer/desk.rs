@@ -1,11 +1,13 @@
 //! The writer's thread: groups, transactions, and the log.
 
 use super::Shared;
+use crate::sqlite::cache::TaskCache;
 use crate::sqlite::fault::{Fault, Outcome, again};
 use crate::sqlite::job::{Counters, Job, Session, Wakes};
 use crate::sqlite::open::mark_clean;
 use crate::sqlite::queue::Taken;
 use interzone_hub::ports::StoreError;
+use interzone_protocol::vocab::TaskId;
 use rusqlite::{Connection, ErrorCode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,6 +39,9 @@ pub(super) struct Desk {
     connection: Connection,
     counters: Counters,
     wakes: Wakes,
+    cache: Arc<TaskCache>,
+    /// The tasks that the present group changes.
+    changed: Vec<TaskId>,
     /// Changes since the length of the log was last looked at.
     unchecked: u64,
     /// Whether the log may hold something that is not in the database yet.
@@ -50,12 +55,19 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(shared: Arc<Shared>, connection: Connection, counters: Counters) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        connection: Connection,
+        counters: Counters,
+        cache: Arc<TaskCache>,
+    ) -> Self {
         Self {
             shared,
             connection,
             counters,
             wakes: Wakes::default(),
+            cache,
+            changed: Vec::new(),
             unchecked: 0,
             uncopied: true,
             stuck: None,
@@ -146,17 +158,22 @@ impl Desk {
             }
             Err(fault) => Err(fault),
         };
+        // Nobody may find in the cache what is about to be the past.
+        self.cache.block(&self.changed);
         let done = outcomes.and_then(|outcomes| {
             self.simply("COMMIT")?;
             Ok(outcomes)
         });
+        if done.is_err() {
+            self.roll_back();
+        }
+        self.cache.unblock(&self.changed);
         match done {
             Ok(outcomes) => {
                 self.shared.groups.fetch_add(1, Ordering::Relaxed);
                 Ok(outcomes)
             }
             Err(fault) => {
-                self.roll_back();
                 let mut error = StoreError::from(fault);
                 if !matches!(error, StoreError::Full) && !self.bury_the_tail() {
                     let why = "the disk took neither the write nor its undoing";
@@ -180,6 +197,7 @@ impl Desk {
         savepoints: bool,
     ) -> Outcome<Option<Vec<Result<(), StoreError>>>> {
         self.wakes.clear();
+        self.changed.clear();
         self.simply("BEGIN IMMEDIATE")?;
         let mut outcomes = Vec::with_capacity(jobs.len());
         for job in jobs.iter_mut() {
@@ -215,6 +233,7 @@ impl Desk {
             connection: &self.connection,
             wakes: &mut self.wakes,
             counters: &mut self.counters,
+            changed: &mut self.changed,
         }
     }
 

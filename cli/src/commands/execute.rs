@@ -1,0 +1,49 @@
+//! `interzone execute`: an Execution Zone by its configuration.
+
+use crate::config::Config;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::runtime;
+use crate::wiring::{Running, Signals, StartError, start_log};
+use clap::Args;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Run an Execution Zone
+///
+/// Prints one line with its address once it serves; everything else goes to standard error.
+/// SIGTERM or Ctrl-C stops it in order, a second one at once.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+config.default.toml and docs/config.md describe every key.
+
+Example:
+  interzone execute --config interzone.toml"
+)]
+pub(crate) struct Execute {
+    /// The configuration
+    #[arg(long, value_name = "FILE", default_value = "interzone.toml")]
+    config: PathBuf,
+}
+
+impl Execute {
+    pub(crate) fn run(&self) -> Result<Exit, Failure> {
+        let config = Config::load(&self.config)?;
+        let log = start_log(&config.log)?;
+        let served = runtime::serving(config.execution.threads)?.block_on(serve(config));
+        // What the log still holds leaves now.
+        drop(log);
+        served
+    }
+}
+
+async fn serve(config: Config) -> Result<Exit, Failure> {
+    let mut signals = Signals::listen().map_err(StartError::Signals)?;
+    let zone = Running::start(config, "`listen` in [execution]").await?;
+    let url = zone.public_url();
+    output::write(|out| writeln!(out, "interzone: execution zone ready at {url}"))?;
+    zone.until_told(&mut signals).await?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,105 @@
+//! `interzone token`: an access token, for those who call by other means.
+
+use crate::connect::{ConnectOptions, Proof};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Format};
+use crate::printable;
+use clap::Args;
+use interzone_client::{Login, Secret};
+use interzone_protocol::acp::Scope;
+use serde_json::json;
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+use url::Url;
+
+/// Print an access token
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  interzone token
+  interzone token --scope acp:agent:identify --scope acp:tasks:read
+  interzone token --login
+  curl --cacert .interzone/ca.pem -H \"Authorization: Bearer $(interzone token)\" …")]
+pub(crate) struct Token {
+    /// A scope to ask for; may be given several times; else all of ACP
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+
+    /// Let a person agree in a browser, and act for them
+    #[arg(long)]
+    login: bool,
+
+    /// With --login: only print the address of the page
+    #[arg(long, requires = "login")]
+    no_browser: bool,
+
+    #[command(flatten)]
+    connect: ConnectOptions,
+}
+
+impl Token {
+    pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
+        let connection = self.connect.find()?;
+        let client = connection.client()?;
+        let all = Scope::ALL.map(Scope::name);
+        let mut scopes: Vec<&str> = self.scope.iter().map(String::as_str).collect();
+        if scopes.is_empty() {
+            scopes.extend(all);
+        }
+        let token = if self.login {
+            let Proof::Client { id, secret } = &connection.proof else {
+                return Err(Failure::Misuse(
+                    "a login needs a client; give --client-id and --client-secret-file".to_owned(),
+                ));
+            };
+            let login = Login::new(id).secret(secret.clone()).scopes(scopes.clone());
+            let session = client.login(&login, |page| self.show(page)).await?;
+            session.access_token()
+        } else {
+            Some(client.token(&scopes).await?)
+        };
+        let Some(token) = token else {
+            return Err(interzone_client::Error::from(interzone_client::TokenError::Answer).into());
+        };
+        tell(&token, format)?;
+        Ok(Exit::Done)
+    }
+
+    fn show(&self, page: &Url) {
+        let _ = writeln!(
+            io::stderr(),
+            "open this page and agree:\n  {}",
+            printable::text(page.as_str())
+        );
+        if !self.no_browser {
+            open(page);
+        }
+    }
+}
+
+fn tell(token: &Secret, format: Format) -> Result<(), Failure> {
+    output::write(|out| match format {
+        Format::Json => {
+            let answer = json!({"access_token": token.expose(), "token_type": "Bearer"});
+            output::write_json(out, &answer)
+        }
+        Format::Text => writeln!(out, "{}", printable::text(token.expose())),
+    })
+}
+
+/// Asks the desktop for its browser. Where there is none, the address was printed.
+fn open(page: &Url) {
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else if cfg!(windows) {
+        "explorer"
+    } else {
+        "xdg-open"
+    };
+    let _ = Command::new(opener)
+        .arg(page.as_str())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+}

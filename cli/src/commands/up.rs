@@ -1,0 +1,185 @@
+//! `interzone up`: a zone of your own, without any configuration.
+//!
+//! All that it needs is made in one folder: a CA and a certificate, the database, a client and a
+//! person for the built-in issuer. Nothing is left out for being local: HTTPS and tokens as anywhere.
+
+use super::accounts::all_of_acp;
+use crate::config::{Config, FOLDER, Profile};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Format};
+use crate::printable;
+use crate::private;
+use crate::runtime;
+use crate::wiring::{Running, Signals, StartError, start_log};
+use clap::Args;
+use interzone_edge::clock::Clock;
+use interzone_edge::issuer::{AccountError, Clients, Grant, Keep, NewClient, People};
+use interzone_edge::tls::DevCa;
+use serde_json::json;
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The person who may agree on the page of the built-in issuer.
+const PERSON: &str = "you";
+/// Where `interzone token --login` is sent back to; its port may be any.
+const CALLBACK: &str = "http://127.0.0.1/callback";
+
+/// Run everything on this machine, without configuration
+///
+/// An Execution Zone with the demo agent, over HTTPS with a certificate and tokens of its own.
+/// What it makes stays in one folder, where the other commands find it from here and below.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  interzone up
+  interzone up --listen 127.0.0.1:9443
+  interzone ask \"file csv a,b\"      (in another terminal)"
+)]
+pub(crate) struct Up {
+    /// The folder to keep everything in
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
+    folder: PathBuf,
+
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
+    listen: SocketAddr,
+}
+
+impl Up {
+    pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
+        let config = self.prepare()?;
+        let log = start_log(&config.log)?;
+        let served = runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
+        drop(log);
+        served
+    }
+
+    /// Makes the folder, the certificate and a configuration.
+    fn prepare(&self) -> Result<Config, Failure> {
+        let folder = &self.folder;
+        let failed = |error| Failure::Save(folder.clone(), error);
+        private::make_folder(folder).map_err(failed)?;
+        // A project that is kept in git must not take our secrets along.
+        ignore(folder).map_err(failed)?;
+        let files = DevCa::open_or_make(folder, &[]).map_err(StartError::Tls)?;
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
+        let text = small_toml(&[
+            ("tls", "cert", &name(&files.cert).to_string_lossy()),
+            ("tls", "key", &name(&files.key).to_string_lossy()),
+            ("execution", "listen", &self.listen.to_string()),
+            ("log", "filter", "warn"),
+        ]);
+        Ok(Config::made_up(&text, folder)?)
+    }
+
+    async fn serve(&self, config: Config, format: Format) -> Result<Exit, Failure> {
+        let mut signals = Signals::listen().map_err(StartError::Signals)?;
+        let agent = config.default_agent.clone();
+        let zone = Running::start(config, "`--listen`, such as --listen 127.0.0.1:9443").await?;
+        let url = zone.public_url().to_owned();
+        let profile = self.introduce(zone.keep(), &url).await?;
+        let client = &profile.client_id;
+        output::write(|out| match format {
+            Format::Json => output::write_json(
+                out,
+                &json!({"url": url, "agent": agent, "folder": self.folder, "client_id": client}),
+            ),
+            Format::Text => self.welcome(out, &url, &agent),
+        })?;
+        zone.until_told(&mut signals).await?;
+        if format == Format::Text {
+            let _ = writeln!(io::stderr(), "stopped; everything is kept in {}", self.shown());
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Makes sure that there is a client and a person, and that the folder says how to speak as them.
+    async fn introduce(&self, keep: Arc<dyn Keep>, url: &str) -> Result<Profile, Failure> {
+        let clients = Clients::new(keep.clone(), Clock::machine());
+        let people = People::new(keep, Clock::machine());
+        // A profile that cannot be read any more is made anew.
+        let old = Profile::read(&self.folder).ok().flatten();
+        if let Some(old) = old {
+            let known = clients.get(&old.client_id).await.map_err(StartError::Account)?;
+            if known.is_some() && old.url == url {
+                return Ok(old);
+            }
+            if known.is_some() {
+                return self.keep(Profile {
+                    url: url.to_owned(),
+                    ..old
+                });
+            }
+        }
+        let new = NewClient {
+            name: "interzone up".to_owned(),
+            scopes: all_of_acp(),
+            redirect_uris: vec![CALLBACK.to_owned()],
+            grants: vec![Grant::ClientCredentials, Grant::AuthorizationCode],
+            ..NewClient::default()
+        };
+        let added = clients.add(new).await.map_err(StartError::Account)?;
+        let Some(client_secret) = added.secret else {
+            return Err(StartError::Account(AccountError::Grants).into());
+        };
+        people.remove(PERSON).await.map_err(StartError::Account)?;
+        let passphrase = people.add(PERSON).await.map_err(StartError::Account)?;
+        self.keep(Profile {
+            url: url.to_owned(),
+            ca: self.folder.join("ca.pem"),
+            client_id: added.client_id,
+            client_secret,
+            person: PERSON.to_owned(),
+            passphrase,
+        })
+    }
+
+    fn keep(&self, profile: Profile) -> Result<Profile, Failure> {
+        let path = Profile::path(&self.folder);
+        match private::replace(&path, &profile.to_toml()) {
+            Ok(()) => Ok(profile),
+            Err(error) => Err(Failure::Save(path, error)),
+        }
+    }
+
+    fn welcome(&self, out: &mut dyn Write, url: &str, agent: &str) -> io::Result<()> {
+        let folder = self.shown();
+        writeln!(out, "Interzone is up at {url}")?;
+        writeln!(out)?;
+        writeln!(out, "  agent   {agent} (built in, for trying things out)")?;
+        writeln!(out, "  folder  {folder} (certificate, database, credentials)")?;
+        writeln!(out)?;
+        writeln!(out, "In another terminal, in this folder:")?;
+        writeln!(out)?;
+        writeln!(out, "  interzone ask \"file csv a,b\"     ask the agent, get a file")?;
+        writeln!(out, "  interzone task list              see your tasks")?;
+        writeln!(out, "  interzone check {url}    see that all is as it should be")?;
+        writeln!(out)?;
+        writeln!(out, "Ctrl-C stops it.")
+    }
+
+    fn shown(&self) -> String {
+        printable::text(&self.folder.to_string_lossy())
+    }
+}
+
+/// A small configuration as TOML: tables, keys and strings.
+fn small_toml(values: &[(&str, &str, &str)]) -> String {
+    let line = |(table, key, value): &(&str, &str, &str)| {
+        format!("{table}.{key} = {}\n", toml::Value::from(*value))
+    };
+    values.iter().map(line).collect()
+}
+
+fn ignore(folder: &Path) -> io::Result<()> {
+    let path = folder.join(".gitignore");
+    if path.exists() {
+        return Ok(());
+    }
+    fs::write(path, "*\n")
+}

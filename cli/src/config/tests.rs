@@ -1,0 +1,216 @@
+//! Configuration: what works, and every way to get it wrong, with the words for it.
+
+use super::{AgentKind, Config, DEFAULTS, StoreUrl};
+use insta::assert_snapshot;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FOLDER: &str = "/etc/interzone";
+
+/// The least that can be said.
+const LEAST: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n";
+
+fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
+    let variables = variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Config::read(text, variables, Path::new(FOLDER)).map_err(|error| error.to_string())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn the_least_is_enough() {
+    let config = read(LEAST, &[]).unwrap();
+    assert_eq!(config.tls.cert, Path::new("/etc/interzone/cert.pem"));
+    assert_eq!(config.execution.public_url.as_str(), "https://localhost:8443/");
+    assert_eq!(config.oauth.audience, ["https://localhost:8443"]);
+    assert_eq!(config.oauth.issuer, None);
+    assert_eq!(config.default_agent, "demo");
+    assert_eq!(config.limits.body, 40 << 20);
+    let StoreUrl::Sqlite(path) = &config.store.url else {
+        panic!("the default is SQLite");
+    };
+    assert_eq!(path, Path::new("/etc/interzone/interzone.db"));
+}
+
+#[test]
+fn every_example_is_loaded() {
+    let folder = root().join("examples");
+    let mut loaded = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let text = fs::read_to_string(&path).unwrap();
+            let config = read(&text, &[]);
+            assert!(config.is_ok(), "{}: {config:?}", path.display());
+            loaded += 1;
+        }
+    }
+    assert!(loaded > 1, "only {loaded} examples found");
+}
+
+#[test]
+fn a_whole_file_means_what_it_says() {
+    let text = fs::read_to_string(root().join("examples/execution.toml")).unwrap();
+    let config = read(&text, &[]).unwrap();
+    assert_eq!(config.oauth.issuer.as_deref(), Some("http://127.0.0.1:9400/"));
+    assert_eq!(
+        config.oauth.jwks_url.as_deref(),
+        Some("http://127.0.0.1:9400/jwks.json")
+    );
+    assert_eq!(config.oauth.audience, ["https://acp.test"]);
+    assert_eq!(config.egress_allow, ["127.0.0.1:9955"]);
+    assert!(config.webhooks.secret.unwrap().is("s3cret"));
+    assert_eq!(config.limits.batch, 1000);
+    assert_eq!(config.limits.requests_per_minute, 0);
+    assert_eq!(config.default_agent, "worker");
+    assert_eq!(config.agents.len(), 2);
+    let AgentKind::Command(command) = &config.agents[1].kind else {
+        panic!("the second one is a program");
+    };
+    assert_eq!(command.command, ["python3", "agent.py"]);
+    assert_eq!(command.cwd, Path::new(FOLDER));
+}
+
+#[test]
+fn the_defaults_name_every_key() {
+    // What stands in a comment is a key too: with all of them in force, none is unknown.
+    let mut all = String::new();
+    for line in DEFAULTS.lines() {
+        let key = line.strip_prefix("# ").filter(|rest| {
+            rest.starts_with('[')
+                || rest
+                    .split_once(" = ")
+                    .is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+        });
+        writeln!(all, "{}", key.unwrap_or(line)).unwrap();
+    }
+    let all = all.replace("secret_file = ", "# secret_file = ");
+    assert_ne!(all, DEFAULTS);
+    read(&all, &[]).unwrap();
+}
+
+#[test]
+fn the_environment_comes_last() {
+    let config = read(
+        &format!("{LEAST}[limits]\nbody = \"1MiB\"\n"),
+        &[
+            ("INTERZONE__LIMITS__BODY", "2MiB"),
+            ("INTERZONE__LIMITS__BATCH", "7"),
+            ("INTERZONE__EXECUTION__ALWAYS_200", "true"),
+            ("INTERZONE__EGRESS__ALLOW", "127.0.0.1:1, localhost:2"),
+            ("INTERZONE__WEBHOOKS__SECRET", "s"),
+            ("INTERZONE__WORK__TURN", "5m"),
+            ("HOME", "/root"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.limits.body, 2 << 20);
+    assert_eq!(config.limits.batch, 7);
+    assert!(config.execution.always_200);
+    assert_eq!(config.egress_allow, ["127.0.0.1:1", "localhost:2"]);
+    assert!(config.webhooks.secret.unwrap().is("s"));
+    assert_eq!(config.work.turn.as_secs(), 300);
+}
+
+#[test]
+fn a_secret_may_be_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("hook"), "s3cret\n").unwrap();
+    let text = format!("{LEAST}[webhooks]\nsecret_file = \"hook\"\n");
+    let config = Config::read(&text, [], folder.path()).unwrap();
+    assert!(config.webhooks.secret.unwrap().is("s3cret"));
+}
+
+#[test]
+fn nothing_secret_is_printed() {
+    let config = read(
+        &format!(
+            "{LEAST}[store]\nurl = \"postgres://u:hunter2@h/d\"\n[webhooks]\nsecret = \"hunter2\"\n\
+             [oauth]\nissuer = \"https://a\"\naudience = \"b\"\n\
+             [oauth.introspection]\nurl = \"https://a/i\"\nclient_id = \"c\"\nsecret = \"hunter2\"\n"
+        ),
+        &[],
+    )
+    .unwrap();
+    assert!(!format!("{config:?}").contains("hunter2"));
+    let refused = read(&format!("{LEAST}[store]\nurl = \"mysql://u:hunter2@h/d\"\n"), &[]);
+    assert!(!refused.unwrap_err().contains("hunter2"));
+}
+
+#[test]
+fn mistakes_are_told_by_name() {
+    let with = |more: &str| format!("{LEAST}{more}");
+    let cases = [
+        "[tls]\ncert = \"a\"\n".to_owned(),
+        String::new(),
+        with("[limits]\nbodi = \"1MiB\"\n"),
+        with("[limitz]\nbody = \"1MiB\"\n"),
+        with("colour = 7\n"),
+        with("[execution]\nzzz = 7\n"),
+        with("[execution]\nlisten = \"localhost\"\n"),
+        with("[execution]\nlisten = 8443\n"),
+        with("[execution]\npublic_url = \"http://localhost:8443\"\n"),
+        with("[execution]\npublic_url = \"localhost\"\n"),
+        with("[execution]\nalways_200 = \"yes\"\n"),
+        with("[limits]\nbody = \"40 megs\"\n"),
+        with("[limits]\nbody = 1.5\n"),
+        with("[limits]\nbatch = 0\n"),
+        with("[limits]\nbatch = \"many\"\n"),
+        with("[limits]\nbody_time = 30\n"),
+        with("[limits]\nbody_time = \"30\"\n"),
+        with("[store]\nurl = \"mysql://host/db\"\n"),
+        with("[store]\nurl = \"sqlite:\"\n"),
+        with("[store]\nurl = [\"a\"]\n"),
+        with("[oauth]\nissuer = \"http://login.example.com\"\naudience = \"a\"\n"),
+        with("[oauth]\nissuer = \"ftp://login.example.com\"\naudience = \"a\"\n"),
+        with("[oauth]\nissuer = \"https://login.example.com\"\n"),
+        with("[oauth]\njwks_url = \"https://login.example.com/jwks\"\n"),
+        with("[oauth]\nissuer = \"https://a\"\naudience = \"a\"\n[oauth.introspection]\nurl = \"https://a/i\"\n"),
+        with("[egress]\nallow = [\"127.0.0.1\"]\n"),
+        with("[egress]\nallow = [7]\n"),
+        with("[webhooks]\nsecret = \"\"\n"),
+        with("[webhooks]\nsecret = \"a\"\nsecret_file = \"b\"\n"),
+        with("[webhooks]\nsecret_file = \"nowhere\"\n"),
+        with("[issuer]\ntoken_lifetime = \"60d\"\n"),
+        with("[issuer]\nkey_rotation = \"1h\"\n"),
+        with("[execution]\npublic_url = \"https://example.com/agents\"\n"),
+        with("[[agents]]\nid = \"a\"\nkind = \"command\"\ncommand = [\"x\"]\n[[agents.skills]]\nid = \"A\"\n"),
+        with("[log]\nformat = \"xml\"\n"),
+        format!("agents = []\n{LEAST}"),
+        format!("agents = \"demo\"\n{LEAST}"),
+        format!("agents = [\"demo\"]\n{LEAST}"),
+        with("[[agents]]\nid = \"a\"\n"),
+        with("[[agents]]\nkind = \"demo\"\n"),
+        with("[[agents]]\nid = \"\"\nkind = \"demo\"\n"),
+        with("[[agents]]\nid = \"a\"\nkind = \"magic\"\n"),
+        with("[[agents]]\nid = \"a\"\nkind = \"command\"\n"),
+        with("[[agents]]\nid = \"a\"\nkind = \"demo\"\ncommand = [\"x\"]\n"),
+        with("[[agents]]\nid = \"a\"\nkind = \"demo\"\n[[agents]]\nid = \"a\"\nkind = \"demo\"\n"),
+        with("[[agents]]\nid = \"a\"\nkind = \"demo\"\ndefault = true\n[[agents]]\nid = \"b\"\nkind = \"demo\"\ndefault = true\n"),
+        with("[limits\n"),
+        with("[limits]\nbody = \n"),
+        with("[limits]\nbody = 1\nbody = 2\n"),
+    ];
+    let mut told = String::new();
+    for text in cases {
+        let error = read(&text, &[]).unwrap_err();
+        assert!(!error.ends_with('.') && error.lines().count() == 1, "{error}");
+        let shown = text.replace(LEAST, "");
+        writeln!(told, "{shown}=> {error}\n").unwrap();
+    }
+    for variable in [
+        ("INTERZONE__LIMITS__BODI", "1"),
+        ("INTERZONE__LIMITS__BATCH", "many"),
+        ("INTERZONE__AGENTS__ID", "demo"),
+        ("INTERZONE__STORE", "sqlite:a.db"),
+    ] {
+        let error = read(LEAST, &[variable]).unwrap_err();
+        writeln!(told, "{}={}\n=> {error}\n", variable.0, variable.1).unwrap();
+    }
+    assert_snapshot!(told);
+}

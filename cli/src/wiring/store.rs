@@ -1,0 +1,85 @@
+//! Opening the store: the only place that names a concrete one.
+
+use super::keep::StoreKeep;
+use crate::config::{StoreConfig, StoreUrl};
+use interzone_edge::issuer::Keep;
+use interzone_hub::ports::{Store, StoreError};
+use interzone_store::postgres::{PostgresOptions, PostgresStore};
+use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
+use std::sync::Arc;
+
+/// An open store.
+pub(super) enum Opened {
+    Sqlite(Arc<SqliteStore>),
+    Postgres(Arc<PostgresStore>),
+}
+
+impl Opened {
+    pub(super) async fn open(config: &StoreConfig) -> Result<Self, StoreError> {
+        match &config.url {
+            StoreUrl::Sqlite(path) => {
+                let options = SqliteOptions {
+                    readers: config.readers,
+                    ..SqliteOptions::default()
+                };
+                let store = SqliteStore::open(path, options).await?;
+                Ok(Self::Sqlite(Arc::new(store)))
+            }
+            StoreUrl::Postgres(url) => {
+                let store = PostgresStore::connect(url.expose(), postgres(config)).await?;
+                Ok(Self::Postgres(Arc::new(store)))
+            }
+        }
+    }
+
+    pub(super) fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Sqlite(store) => store.clone(),
+            Self::Postgres(store) => store.clone(),
+        }
+    }
+
+    pub(super) fn keep(&self) -> Arc<dyn Keep> {
+        match self {
+            Self::Sqlite(store) => Arc::new(StoreKeep(store.clone())),
+            Self::Postgres(store) => Arc::new(StoreKeep(store.clone())),
+        }
+    }
+
+    /// Lets go of the store in order. Whoever else still holds it has been told to stop.
+    pub(super) async fn close(self) {
+        match self {
+            Self::Sqlite(store) => match Arc::into_inner(store) {
+                Some(store) => store.close().await,
+                None => tracing::debug!("the store is still in use and is closed with its last user"),
+            },
+            Self::Postgres(store) => store.close(),
+        }
+    }
+}
+
+/// The issuer's records alone, which may be changed while a server runs on the same store.
+///
+/// # Errors
+/// The store cannot be opened.
+pub(crate) async fn records(config: &StoreConfig) -> Result<Arc<dyn Keep>, StoreError> {
+    match &config.url {
+        StoreUrl::Sqlite(path) => {
+            let records = SqliteRecords::open(path).await?;
+            Ok(Arc::new(StoreKeep(Arc::new(records))))
+        }
+        StoreUrl::Postgres(url) => {
+            let store = PostgresStore::connect(url.expose(), postgres(config)).await?;
+            Ok(Arc::new(StoreKeep(Arc::new(store))))
+        }
+    }
+}
+
+fn postgres(config: &StoreConfig) -> PostgresOptions {
+    PostgresOptions {
+        schema: config.schema.clone(),
+        pool_size: config.connections,
+        ca_file: config.ca.clone(),
+        ..PostgresOptions::default()
+    }
+}

@@ -1,0 +1,173 @@
+//! Reading a request's body within limits. What is in the body is not looked at here.
+
+use crate::limits::HttpLimits;
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header::CONTENT_LENGTH};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use std::time::Duration;
+
+/// The most that is set aside before a byte has come, whatever the sender announces.
+const FORESIGHT: usize = 64 * 1024;
+
+/// Why a body could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// There is more of it than is allowed.
+    #[error("the body is larger than {limit} bytes: send less, or raise limits.body")]
+    TooLarge {
+        /// How many bytes are allowed.
+        limit: usize,
+    },
+    /// It did not come in time.
+    #[error("the body did not arrive within {} s: send it faster", limit.as_secs_f32())]
+    TooSlow {
+        /// How long it may take.
+        limit: Duration,
+    },
+    /// The connection broke, or what came is not HTTP.
+    #[error("the body ended before it was complete: send it again")]
+    Broken(#[source] axum::Error),
+}
+
+/// Reads the whole of `body`, at most `limits.body` bytes in at most `limits.body_time`.
+///
+/// A length that is announced in `headers` and too large is refused before a byte is read.
+pub async fn read(
+    body: Body,
+    headers: &HeaderMap,
+    limits: &HttpLimits,
+) -> Result<Bytes, BodyError> {
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let fits = |length: u64| usize::try_from(length).is_ok_and(|length| length <= limits.body);
+    if announced.is_some_and(|length| !fits(length)) || !fits(body.size_hint().lower()) {
+        return Err(BodyError::TooLarge { limit: limits.body });
+    }
+    tokio::time::timeout(limits.body_time, collect(body, limits.body))
+        .await
+        .unwrap_or(Err(BodyError::TooSlow {
+            limit: limits.body_time,
+        }))
+}
+
+async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BodyError> {
+    let Some(first) = next(&mut body).await? else {
+        return Ok(Bytes::new());
+    };
+    if first.len() > limit {
+        return Err(BodyError::TooLarge { limit });
+    }
+    // Nearly every request comes in one piece, which then needs no copy.
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let Some(second) = next(&mut body).await? else {
+        return Ok(first);
+    };
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut whole = BytesMut::with_capacity(
+        (first.len() + second.len()).saturating_add(expected.min(FORESIGHT)),
+    );
+    whole.extend_from_slice(&first);
+    let mut piece = Some(second);
+    while let Some(bytes) = piece {
+        if bytes.len() > limit.saturating_sub(whole.len()) {
+            return Err(BodyError::TooLarge { limit });
+        }
+        whole.extend_from_slice(&bytes);
+        piece = next(&mut body).await?;
+    }
+    Ok(whole.freeze())
+}
+
+/// The next piece that is not empty. Trailers are not for us.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, BodyError> {
+    while let Some(frame) = body.frame().await {
+        match frame.map_err(BodyError::Broken)?.into_data() {
+            Ok(data) if !data.is_empty() => return Ok(Some(data)),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+    use http::HeaderValue;
+    use std::io;
+
+    fn limits(body: usize) -> HttpLimits {
+        HttpLimits {
+            body,
+            body_time: Duration::from_secs(5),
+            ..HttpLimits::default()
+        }
+    }
+
+    fn pieces(pieces: &[&'static str]) -> Body {
+        let pieces: Vec<io::Result<Bytes>> = pieces
+            .iter()
+            .map(|piece| Ok(Bytes::from_static(piece.as_bytes())))
+            .collect();
+        Body::from_stream(stream::iter(pieces))
+    }
+
+    async fn length(body: Body, limit: usize) -> Result<usize, BodyError> {
+        Ok(read(body, &HeaderMap::new(), &limits(limit)).await?.len())
+    }
+
+    #[tokio::test]
+    async fn takes_what_fits_in_any_number_of_pieces() {
+        assert_eq!(length(Body::empty(), 0).await.unwrap(), 0);
+        assert_eq!(length(Body::from("12345"), 5).await.unwrap(), 5);
+        assert_eq!(length(pieces(&["12", "", "345"]), 5).await.unwrap(), 5);
+        assert_eq!(length(pieces(&["", ""]), 5).await.unwrap(), 0);
+        let (headers, limits) = (HeaderMap::new(), limits(usize::MAX));
+        let whole = read(pieces(&["a", "b", "c"]), &headers, &limits).await;
+        assert_eq!(whole.unwrap(), "abc");
+    }
+
+    #[tokio::test]
+    async fn refuses_what_is_too_large() {
+        for body in [
+            Body::from("123456"),
+            pieces(&["123456"]),
+            pieces(&["123", "456"]),
+            pieces(&["1", "2", "3", "4", "5", "6"]),
+        ] {
+            let error = length(body, 5).await.unwrap_err();
+            assert!(matches!(error, BodyError::TooLarge { limit: 5 }), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn believes_an_announcement_that_is_too_large() {
+        for announced in ["6", "18446744073709551615"] {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static(announced));
+            // A body that would never come: the refusal must not wait for it.
+            let body = Body::from_stream(stream::pending::<io::Result<Bytes>>());
+            let error = read(body, &headers, &limits(5)).await.unwrap_err();
+            assert!(matches!(error, BodyError::TooLarge { .. }), "{error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn does_not_wait_for_ever() {
+        let body = Body::from_stream(stream::pending::<io::Result<Bytes>>());
+        let error = length(body, 5).await.unwrap_err();
+        assert!(matches!(error, BodyError::TooSlow { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn tells_of_a_broken_body() {
+        let broken = stream::iter([Ok(Bytes::from_static(b"1")), Err(io::Error::other("cut"))]);
+        let error = length(Body::from_stream(broken), 5).await.unwrap_err();
+        assert!(matches!(error, BodyError::Broken(_)), "{error}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Which addresses are on the public internet.
+//!
+//! An allow-list by exclusion: everything that the registries of IANA set aside (RFC 6890) is
+//! refused, in IPv6 also everything outside of what is given to anybody at all (2000::/3). An IPv4
+//! address that hides in an IPv6 one is judged by itself.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// True if anybody on the internet could reach this address, so that reaching it for somebody gives
+/// them nothing that they did not have.
+pub(super) fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let set_aside = match address.octets() {
+        // "This network" and unspecified; private; loopback.
+        [0 | 10 | 127, ..] => true,
+        // Shared by carriers (CGNAT, 100.64/10).
+        [100, second, ..] => second & 0xc0 == 64,
+        // Link-local, where clouds keep their metadata.
+        [169, 254, ..] => true,
+        // Private, 172.16/12.
+        [172, second, ..] => second & 0xf0 == 16,
+        // Protocol assignments, documentation, the old 6to4 relays, AS112, private, AMT.
+        [192, 0, 0 | 2, _] | [192, 88, 99, _] | [192, 31, 196, _] | [192, 168, ..] => true,
+        [192, 52, 193, _] | [192, 175, 48, _] => true,
+        // Benchmarks (198.18/15), documentation.
+        [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => true,
+        // Multicast (224/4), reserved (240/4), broadcast.
+        [224..=255, ..] => true,
+        _ => false,
+    };
+    !set_aside
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    if let Some(inner) = embedded(address) {
+        return is_public_v4(inner);
+    }
+    match address.segments() {
+        // Teredo (2001::/32) hides an address behind a xor and a server we did not choose; with it
+        // go the other protocol assignments (2001::/23: ORCHID, benchmarks and more).
+        [0x2001, second, ..] if second < 0x200 => false,
+        // Documentation, old and new.
+        [0x2001, 0xdb8, ..] => false,
+        [0x3fff, second, ..] if second < 0x1000 => false,
+        // Direct delegation AS112.
+        [0x2620, 0x4f, 0x8000, ..] => false,
+        // The space that is given out. Outside of it are loopback, ULA, link-local, site-local,
+        // multicast, segment routing, discard-only and what nobody has.
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
+}
+
+/// The IPv4 address that packets to this one would in the end go to.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let from = |high: u16, low: u16| {
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        Some(Ipv4Addr::new(a, b, c, d))
+    };
+    match address.segments() {
+        // Mapped (::ffff:0:0/96), and compatible (::/96), of which :: and ::1 are judged as 0.0.0.0
+        // and 0.0.0.1 and so refused too.
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low] => from(high, low),
+        // Translated (::ffff:0:0:0/96).
+        [0, 0, 0, 0, 0xffff, 0, high, low] => from(high, low),
+        // NAT64 with its well-known prefix.
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => from(high, low),
+        // 6to4.
+        [0x2002, high, low, ..] => from(high, low),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_public;
+
+    #[test]
+    fn public_addresses_pass() {
+        for address in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "93.184.216.34",
+            "100.63.255.255",
+            "100.128.0.0",
+            "172.15.0.1",
+            "172.32.0.1",
+            "192.0.1.1",
+            "192.167.1.1",
+            "198.17.0.1",
+            "198.20.0.1",
+            "223.255.255.1",
+            "2606:4700:4700::1111",
+            "2a00:1450::1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::8.8.8.8",
+            "2002:808:808::1",
+            "2400::1",
+        ] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn everything_set_aside_is_refused() {
+        for address in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "10.255.255.255",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.255.254",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.1",
+            "192.0.2.1",
+            "192.31.196.1",
+            "192.52.193.1",
+            "192.88.99.1",
+            "192.168.0.1",
+            "192.175.48.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::2",
+            "::127.0.0.1",
+            "::10.0.0.1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "::ffff:0:10.0.0.1",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b::169.254.169.254",
+            "64:ff9b:1::1",
+            "100::1",
+            "2001::1",
+            "2001:0:4136:e378::1",
+            "2001:2::1",
+            "2001:10::1",
+            "2001:20::1",
+            "2001:1ff::1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+            "2002:a00:1::1",
+            "2002:a9fe:a9fe::",
+            "2620:4f:8000::1",
+            "3fff::1",
+            "3fff:fff::1",
+            "4000::1",
+            "5f00::1",
+            "fc00::1",
+            "fd12:3456::1",
+            "fe80::1",
+            "febf::1",
+            "fec0::1",
+            "ff02::1",
+            "ffff::1",
+        ] {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+}

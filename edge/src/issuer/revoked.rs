@@ -1,0 +1,109 @@
+//! What was taken back before its time.
+//!
+//! Every request asks whether its token is here, so the answer comes from memory; the records are
+//! read now and then for what other nodes have taken back.
+
+use super::keep::{Keep, KeepError};
+use crate::auth::Identity;
+use arc_swap::ArcSwap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+const KIND: &str = "oauth.revoked";
+/// How long the end of an account is remembered: longer than any token can live.
+const REMEMBERED: u64 = super::LONGEST_TOKEN + 3600;
+
+/// The records, as they were when last read.
+#[derive(Default)]
+pub(super) struct Revoked(ArcSwap<Table>);
+
+#[derive(Clone, Default)]
+struct Table {
+    tokens: HashSet<String>,
+    /// Clients and subjects, and the moment from which on their older tokens are void.
+    accounts: HashMap<String, u64>,
+}
+
+impl Table {
+    async fn read(keep: &dyn Keep) -> Result<Self, KeepError> {
+        let mut table = Self::default();
+        for kept in keep.list(KIND).await? {
+            match kept.key.split_once('/') {
+                Some(("token", id)) => {
+                    table.tokens.insert(id.to_owned());
+                }
+                Some(("account", id)) => {
+                    let at = kept.value.parse().unwrap_or(u64::MAX);
+                    table.accounts.insert(id.to_owned(), at);
+                }
+                _ => {}
+            }
+        }
+        Ok(table)
+    }
+}
+
+impl Revoked {
+    /// Reads the records.
+    pub(super) async fn refresh(&self, keep: &dyn Keep) -> Result<(), KeepError> {
+        loop {
+            let before = self.0.load_full();
+            let read = Arc::new(Table::read(keep).await?);
+            // What was taken back here while we read may be missing in what we read: read again.
+            let found = self.0.compare_and_swap(&before, read);
+            if Arc::ptr_eq(&found, &before) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes one token back: everywhere soon, here at once.
+    pub(super) async fn token(
+        &self,
+        keep: &dyn Keep,
+        id: &str,
+        expires_at: u64,
+    ) -> Result<(), KeepError> {
+        // The record stays a little longer than the token, for clocks that are behind.
+        let until = expires_at.saturating_add(300);
+        // False means that it is there already.
+        keep.put(KIND, &format!("token/{id}"), "", None, Some(until))
+            .await?;
+        self.0.rcu(|table| {
+            let mut table = Table::clone(table);
+            table.tokens.insert(id.to_owned());
+            table
+        });
+        Ok(())
+    }
+
+    pub(super) fn has(&self, identity: &Identity) -> bool {
+        let table = self.0.load();
+        if table.tokens.is_empty() && table.accounts.is_empty() {
+            return false;
+        }
+        let ended = |account: &str| {
+            let at = table.accounts.get(account);
+            at.is_some_and(|at| identity.issued_at <= *at)
+        };
+        let token = identity.token_id.as_deref();
+        token.is_some_and(|id| table.tokens.contains(id))
+            || ended(&identity.client)
+            || ended(&identity.principal)
+    }
+}
+
+/// Takes back every token that a client holds, or that is on behalf of a subject, up to now.
+pub(super) async fn account(keep: &dyn Keep, id: &str, now: u64) -> Result<(), KeepError> {
+    let key = format!("account/{id}");
+    let until = Some(now.saturating_add(REMEMBERED));
+    // Somebody else may write the same at the same time; the later moment should win, and both are
+    // now.
+    for _ in 0..8 {
+        let there = keep.get(KIND, &key).await?.map(|kept| kept.revision);
+        if keep.put(KIND, &key, &now.to_string(), there, until).await? {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! The door: it accepts connections, speaks TLS and HTTP on them, holds them to their limits and lets
+//! them finish when the node stops. What is asked and answered is for the [`Router`] alone.
+//!
+//! A connection costs one task and a few words in a list. One sweep over that list finds those that
+//! are too slow, so that no connection needs a timer and no request sets one.
+
+mod connection;
+mod pulse;
+mod service;
+mod wire;
+
+use crate::limits::HttpLimits;
+use crate::request::Correlation;
+use crate::telemetry::Metrics;
+use crate::tls::ServerTls;
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use connection::Newcomer;
+use http::{HeaderValue, StatusCode, header};
+use pulse::{Order, Pulses};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// How long a failing accept is left alone, at first and at most.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// How long connections that were cut may take to fall.
+const FALL: Duration = Duration::from_secs(1);
+
+/// Who is at the other end of a connection. Every request has it in its extensions, as `Arc<Peer>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Where the connection comes from.
+    pub address: SocketAddr,
+    /// The SHA-256 of the client's certificate, if it showed one. It has been verified.
+    pub certificate: Option<[u8; 32]>,
+}
+
+/// Why a request gets no answer from its handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnedAway {
+    /// As many requests as are allowed are being worked on. 503, to be tried again soon.
+    Busy,
+    /// The handler took longer than is allowed and was dropped. 504.
+    TooSlow,
+}
+
+type TurnAway = dyn Fn(TurnedAway, Correlation) -> Response + Send + Sync;
+
+/// What all connections of a listener share.
+struct Shared {
+    limits: HttpLimits,
+    metrics: Arc<Metrics>,
+    requests: Semaphore,
+    turn_away: Box<TurnAway>,
+    pulses: Arc<Pulses>,
+    protocols: connection::Protocols,
+}
+
+/// A door that is bound to its address. Nothing is accepted until [`Listener::serve`].
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    tls: ServerTls,
+    limits: HttpLimits,
+    metrics: Arc<Metrics>,
+    turn_away: Box<TurnAway>,
+}
+
+impl Listener {
+    /// Takes the address; port 0 takes any free one.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: ServerTls,
+        limits: HttpLimits,
+        metrics: Arc<Metrics>,
+    ) -> std::io::Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        Ok(Self {
+            address: socket.local_addr()?,
+            socket,
+            tls,
+            limits,
+            metrics,
+            turn_away: Box::new(plainly),
+        })
+    }
+
+    /// The address that was taken.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How a request is answered that no handler answers. Without this it is a line of plain text.
+    #[must_use]
+    pub fn turn_away_with(
+        self,
+        answer: impl Fn(TurnedAway, Correlation) -> Response + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            turn_away: Box::new(answer),
+            ..self
+        }
+    }
+
+    /// Serves `app` until `stop`. Then it takes no more connections, lets requests that run finish
+    /// within `grace`, and cuts off what is left.
+    ///
+    /// A socket that became a WebSocket is its handler's to close: the handler should watch the same
+    /// `stop`, or the socket is cut at the end of `grace`.
+    pub async fn serve(self, app: Router, stop: CancellationToken, grace: Duration) {
+        let room = self.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        let connections = Arc::new(Semaphore::new(room as usize));
+        let pulses = Pulses::new();
+        let shared = Arc::new(Shared {
+            requests: Semaphore::new(self.limits.requests.clamp(1, Semaphore::MAX_PERMITS)),
+            protocols: connection::Protocols::new(&self.limits),
+            limits: self.limits,
+            metrics: self.metrics,
+            turn_away: self.turn_away,
+            pulses: Arc::clone(&pulses),
+        });
+        let over = CancellationToken::new();
+        let sweeper = tokio::spawn(sweep(Arc::clone(&shared), over.clone()));
+
+        let mut full = false;
+        while let Some((stream, address, permit)) =
+            next(&self.socket, &connections, &mut full, &stop).await
+        {
+            let newcomer = Newcomer {
+                stream,
+                address,
+                permit,
+                tls: self.tls.config(),
+            };
+            tokio::spawn(connection::welcome(
+                newcomer,
+                app.clone(),
+                Arc::clone(&shared),
+                stop.clone(),
+            ));
+        }
+
+        // From here on a connection is refused by the system.
+        drop(self.socket);
+        pulses.all(Order::Close);
+        let gone = || connections.acquire_many(room);
+        if tokio::time::timeout(grace, gone()).await.is_err() {
+            tracing::warn!("requests were still running at the end of the grace, they are cut off");
+            pulses.all(Order::Cut);
+            let _ = tokio::time::timeout(FALL, gone()).await;
+        }
+        over.cancel();
+        // It ends by the token; that it did is all we want to know.
+        let _ = sweeper.await;
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener")
+            .field("address", &self.address)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The next connection, as soon as there is room for it; `None` at the stop.
+async fn next(
+    socket: &TcpListener,
+    connections: &Arc<Semaphore>,
+    full: &mut bool,
+    stop: &CancellationToken,
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    if connections.available_permits() > 0 {
+        *full = false;
+    } else if !std::mem::replace(full, true) {
+        tracing::warn!("as many connections are open as are allowed, new ones wait");
+    }
+    let permit = tokio::select! {
+        () = stop.cancelled() => return None,
+        permit = Arc::clone(connections).acquire_owned() => permit.ok()?,
+    };
+    let mut pause = BACKOFF.0;
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return None,
+            accepted = socket.accept() => accepted,
+        };
+        let error = match accepted {
+            Ok((stream, address)) => return Some((stream, address, permit)),
+            Err(error) => error,
+        };
+        // These are about one caller, who is gone.
+        if matches!(
+            error.kind(),
+            std::io::ErrorKind::ConnectionAborted
+                | std::io::ErrorKind::ConnectionReset
+                | std::io::ErrorKind::ConnectionRefused
+                | std::io::ErrorKind::Interrupted
+        ) {
+            continue;
+        }
+        // The others, such as too many open files, are about us, and stay until something is closed.
+        tracing::error!(%error, "connections cannot be accepted, trying again");
+        tokio::select! {
+            () = stop.cancelled() => return None,
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(BACKOFF.1),
+        }
+    }
+}
+
+/// Finds connections that are too slow, until `over`.
+async fn sweep(shared: Arc<Shared>, over: CancellationToken) {
+    let limits = &shared.limits;
+    let shortest = limits.header_time.min(limits.idle).min(limits.stall);
+    let step = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+    let mut clock = tokio::time::interval(step);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = over.cancelled() => return,
+            _ = clock.tick() => shared.pulses.sweep(limits, tokio::time::Instant::now()),
+        }
+    }
+}
+
+fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
+    let (status, text) = match why {
+        TurnedAway::Busy => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many requests at this moment, try again soon\n",
+        ),
+        TurnedAway::TooSlow => (
+            StatusCode::GATEWAY_TIMEOUT,
+            "the request took too long and was given up\n",
+        ),
+    };
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    if why == TurnedAway::Busy {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    headers.insert(crate::request::CORRELATION, correlation.header());
+    response
+}

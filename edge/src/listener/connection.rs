@@ -1,0 +1,215 @@
+//! One connection, from its first byte to its last: the handshake under a deadline, then HTTP/1.1 or
+//! HTTP/2 as the two sides agreed.
+
+use super::pulse::{Order, Pulse};
+use super::service::Desk;
+use super::wire::Wire;
+use super::{Peer, Shared};
+use crate::limits::HttpLimits;
+use axum::Router;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use sha2::{Digest, Sha256};
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+/// Room for reading and for writing on one HTTP/1.1 connection. More would serve large bodies a
+/// little faster, and a crowd of slow ones much worse.
+const BUFFER: usize = 64 * 1024;
+/// What may come on one HTTP/2 stream, and on all of a connection, before somebody reads it.
+const WINDOW: (u32, u32) = (256 * 1024, 1024 * 1024);
+/// The first byte of a TLS handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// How much of a plain request is read before the connection is closed, so that it is not reset
+/// before its answer is read.
+const PLAIN_LONGEST: usize = 16 * 1024;
+const PLAIN_PATIENCE: Duration = Duration::from_secs(2);
+const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    content-type: text/plain; charset=utf-8\r\n\
+    content-length: 57\r\n\
+    connection: close\r\n\r\n\
+    this door speaks HTTPS: begin the address with https://\r\n";
+
+/// A connection that has just been accepted.
+pub(super) struct Newcomer {
+    pub(super) stream: TcpStream,
+    pub(super) address: SocketAddr,
+    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) tls: Arc<ServerConfig>,
+}
+
+/// How HTTP is spoken, decided once for all connections.
+pub(super) struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl Protocols {
+    pub(super) fn new(limits: &HttpLimits) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            // The sweep does this, for less.
+            .header_read_timeout(None)
+            .max_headers(limits.headers)
+            .max_header_size(limits.header_bytes)
+            .max_buf_size(BUFFER.max(limits.header_bytes));
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits.streams)
+            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .initial_stream_window_size(WINDOW.0)
+            .initial_connection_window_size(WINDOW.1)
+            .max_send_buf_size(BUFFER)
+            // Streams that are opened and reset at once are work for nothing (CVE-2023-44487).
+            .max_pending_accept_reset_streams(20)
+            .max_local_error_reset_streams(64)
+            .keep_alive_interval(limits.ping)
+            .keep_alive_timeout(limits.ping);
+        Self { http1, http2 }
+    }
+}
+
+/// Speaks with a newcomer until it goes.
+pub(super) async fn welcome(
+    newcomer: Newcomer,
+    app: Router,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+) {
+    let Newcomer {
+        stream,
+        address,
+        permit,
+        tls,
+    } = newcomer;
+    let wire = Wire {
+        stream,
+        entry: shared.pulses.enter(),
+        _open: shared.metrics.connection(),
+        _permit: permit,
+    };
+    let pulse = Arc::clone(wire.entry.pulse());
+    // In a box of its own, for a handshake needs much room and a connection is kept much longer.
+    let greeting = Box::pin(greet(wire, tls, shared.limits.handshake));
+    let greeted = tokio::select! {
+        () = stop.cancelled() => return,
+        greeted = greeting => greeted,
+    };
+    let stream = match greeted {
+        Ok(stream) => stream,
+        Err(why) => return shared.metrics.handshake(why),
+    };
+    shared.metrics.handshake("ok");
+
+    let session = stream.get_ref().1;
+    let multiplexed = session.alpn_protocol() == Some(b"h2");
+    let certificate = session.peer_certificates().and_then(|chain| chain.first());
+    let peer = Peer {
+        address,
+        certificate: certificate.map(|leaf| Sha256::digest(leaf).into()),
+    };
+    let desk = Arc::new(Desk {
+        app,
+        peer: Arc::new(peer),
+        pulse: Arc::clone(&pulse),
+        shared: Arc::clone(&shared),
+    });
+    let io = TokioIo::new(stream);
+    let service = service_fn(move |request| Arc::clone(&desk).answer(request));
+    pulse.drive(multiplexed);
+    // An error is about one caller, who knows it already: there is nothing to do and, as callers can
+    // make as many as they like, nothing to log.
+    if multiplexed {
+        let connection = shared.protocols.http2.serve_connection(io, service);
+        drop(shared);
+        drive(connection, &pulse, |it| it.graceful_shutdown()).await;
+    } else {
+        let connection = shared.protocols.http1.serve_connection(io, service);
+        drop(shared);
+        let connection = connection.with_upgrades();
+        drive(connection, &pulse, |it| it.graceful_shutdown()).await;
+    }
+    pulse.release();
+}
+
+/// Runs the connection to its end, and passes on what it is ordered to do.
+async fn drive<C: Future>(connection: C, pulse: &Pulse, close: impl Fn(Pin<&mut C>)) {
+    let mut connection = pin!(connection);
+    let mut closing = false;
+    poll_fn(|cx| {
+        match pulse.order(cx.waker()) {
+            Order::Go => {}
+            Order::Close => {
+                if !std::mem::replace(&mut closing, true) {
+                    close(connection.as_mut());
+                }
+            }
+            Order::Cut => return Poll::Ready(()),
+        }
+        connection.as_mut().poll(cx).map(|_| ())
+    })
+    .await;
+}
+
+/// The TLS handshake, or a word for why there was none.
+async fn greet(
+    wire: Wire,
+    tls: Arc<ServerConfig>,
+    limit: Duration,
+) -> Result<TlsStream<Wire>, &'static str> {
+    // Answers are written whole, so there is nothing to be gained by waiting for more.
+    wire.stream.set_nodelay(true).map_err(|_| "gone")?;
+    timeout(limit, async {
+        let mut first = [0];
+        match wire.stream.peek(&mut first).await {
+            Ok(1) => {}
+            _ => return Err("gone"),
+        }
+        match first {
+            [TLS_HANDSHAKE] => TlsAcceptor::from(tls)
+                .accept(wire)
+                .await
+                .map_err(|_| "failed"),
+            [byte] if byte.is_ascii_alphabetic() => {
+                explain(wire).await;
+                Err("plain_http")
+            }
+            _ => Err("not_tls"),
+        }
+    })
+    .await
+    .unwrap_or(Err("too_slow"))
+}
+
+/// Tells a caller who speaks plain HTTP what is wrong.
+async fn explain(mut wire: Wire) {
+    let talk = async {
+        wire.write_all(PLAIN_ANSWER).await?;
+        wire.shutdown().await?;
+        let mut rest = [0; 1024];
+        let mut read = 0;
+        while read < PLAIN_LONGEST {
+            match wire.read(&mut rest).await? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    // Whether it was heard makes no difference to us.
+    let _ = timeout(PLAIN_PATIENCE, talk).await;
+}

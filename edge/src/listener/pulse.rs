@@ -1,0 +1,253 @@
+//! The signs of life of every connection, and the sweep that reads them. A connection writes a few
+//! numbers as it goes; whether they are good is judged here alone.
+
+use crate::limits::HttpLimits;
+use futures_util::task::AtomicWaker;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use tokio::time::Instant;
+
+/// What a connection is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    /// Go on.
+    Go,
+    /// Finish what runs, then close.
+    Close,
+    /// Close now.
+    Cut,
+}
+
+/// What one connection shows of itself.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    order: AtomicU8,
+    waker: AtomicWaker,
+    /// Requests that are running, until the last byte of their answer.
+    active: AtomicU32,
+    /// Counts beginnings of requests.
+    begun: AtomicU32,
+    /// Something of the next request's head has come.
+    reading: AtomicBool,
+    /// Counts the times that the other side stopped reading; odd while it does not read.
+    stalls: AtomicU32,
+    /// HTTP is spoken. It is not during the handshake, nor when the socket has become a WebSocket.
+    driven: AtomicBool,
+    /// It is HTTP/2, which is always reading: answers to our own pings, for one.
+    multiplexed: AtomicBool,
+}
+
+impl Pulse {
+    fn new(order: Order) -> Self {
+        Self {
+            order: AtomicU8::new(order as u8),
+            waker: AtomicWaker::new(),
+            active: AtomicU32::new(0),
+            begun: AtomicU32::new(0),
+            reading: AtomicBool::new(false),
+            stalls: AtomicU32::new(0),
+            driven: AtomicBool::new(false),
+            multiplexed: AtomicBool::new(false),
+        }
+    }
+
+    /// What to do; `waker` is woken when that changes.
+    pub(super) fn order(&self, waker: &Waker) -> Order {
+        self.waker.register(waker);
+        match self.order.load(Ordering::Acquire) {
+            0 => Order::Go,
+            1 => Order::Close,
+            _ => Order::Cut,
+        }
+    }
+
+    fn give(&self, order: Order) {
+        let new = order as u8;
+        if self.order.fetch_max(new, Ordering::AcqRel) < new {
+            self.waker.wake();
+        }
+    }
+
+    /// A request begins, and runs for as long as the guard lives.
+    pub(super) fn begin(self: &Arc<Self>) -> Running {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.reading.store(false, Ordering::Relaxed);
+        Running(Arc::clone(self))
+    }
+
+    /// Bytes have come.
+    pub(super) fn heard(&self) {
+        if self.active.load(Ordering::Relaxed) == 0 {
+            self.reading.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The other side takes (or no longer takes) what we send.
+    pub(super) fn flows(&self, flows: bool) {
+        let stalls = self.stalls.load(Ordering::Relaxed);
+        if (stalls & 1 == 1) == flows {
+            self.stalls.store(stalls.wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// HTTP begins on the connection; from here on its requests are timed.
+    pub(super) fn drive(&self, multiplexed: bool) {
+        self.multiplexed.store(multiplexed, Ordering::Relaxed);
+        self.reading.store(false, Ordering::Relaxed);
+        self.driven.store(true, Ordering::Relaxed);
+    }
+
+    /// HTTP has ended on the connection, though its socket may live on.
+    pub(super) fn release(&self) {
+        self.driven.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_driven(&self) -> bool {
+        self.driven.load(Ordering::Relaxed)
+    }
+}
+
+/// A request that runs.
+#[derive(Debug)]
+pub(super) struct Running(Arc<Pulse>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A pulse, and what the sweep remembers of it.
+struct Seen {
+    pulse: Arc<Pulse>,
+    begun: u32,
+    quiet_since: Option<Instant>,
+    head_since: Option<Instant>,
+    stall: Option<(u32, Instant)>,
+}
+
+#[derive(Default)]
+struct List {
+    seen: HashMap<u64, Seen>,
+    order: Option<Order>,
+}
+
+/// The pulses of all connections.
+#[derive(Default)]
+pub(super) struct Pulses {
+    next: AtomicU64,
+    list: Mutex<List>,
+}
+
+impl Pulses {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection, until the entry is dropped. If all have been given an order, so is it.
+    pub(super) fn enter(self: &Arc<Self>) -> Entry {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut list = self.lock();
+        let order = list.order.unwrap_or(Order::Go);
+        let pulse = Arc::new(Pulse::new(order));
+        let seen = Seen {
+            pulse: Arc::clone(&pulse),
+            begun: 0,
+            quiet_since: None,
+            head_since: None,
+            stall: None,
+        };
+        list.seen.insert(id, seen);
+        Entry {
+            id,
+            pulse,
+            list: Arc::clone(self),
+        }
+    }
+
+    /// Gives an order to all connections, and to those that are still to come.
+    pub(super) fn all(&self, order: Order) {
+        let mut list = self.lock();
+        list.order = Some(order);
+        list.seen.values().for_each(|seen| seen.pulse.give(order));
+    }
+
+    /// Tells those that are too slow to go.
+    pub(super) fn sweep(&self, limits: &HttpLimits, now: Instant) {
+        for seen in self.lock().seen.values_mut() {
+            let order = seen.judge(limits, now);
+            if order > Order::Go {
+                seen.pulse.give(order);
+            }
+        }
+    }
+}
+
+impl Seen {
+    fn judge(&mut self, limits: &HttpLimits, now: Instant) -> Order {
+        let pulse = &self.pulse;
+        let since = |moment: Instant| now.saturating_duration_since(moment);
+        let stalls = pulse.stalls.load(Ordering::Relaxed);
+        match self.stall {
+            Some((seen, moment)) if seen == stalls => {
+                if stalls & 1 == 1 && since(moment) >= limits.stall {
+                    return Order::Cut;
+                }
+            }
+            _ => self.stall = Some((stalls, now)),
+        }
+        if !pulse.is_driven() || pulse.active.load(Ordering::Relaxed) > 0 {
+            self.quiet_since = None;
+            self.head_since = None;
+            return Order::Go;
+        }
+        let begun = pulse.begun.load(Ordering::Relaxed);
+        if std::mem::replace(&mut self.begun, begun) != begun {
+            self.quiet_since = None;
+            self.head_since = None;
+        }
+        let quiet = since(*self.quiet_since.get_or_insert(now));
+        let reading =
+            pulse.reading.load(Ordering::Relaxed) && !pulse.multiplexed.load(Ordering::Relaxed);
+        if reading || begun == 0 {
+            let head = since(*self.head_since.get_or_insert(now));
+            if head >= limits.header_time {
+                return Order::Cut;
+            }
+        } else {
+            self.head_since = None;
+        }
+        match quiet {
+            // It was asked to close and has had its time to do so.
+            quiet if quiet >= limits.idle.saturating_add(limits.header_time) => Order::Cut,
+            quiet if quiet >= limits.idle => Order::Close,
+            _ => Order::Go,
+        }
+    }
+}
+
+/// A connection's place in the list. It goes with the socket.
+pub(super) struct Entry {
+    id: u64,
+    pulse: Arc<Pulse>,
+    list: Arc<Pulses>,
+}
+
+impl Entry {
+    pub(super) fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.list.lock().seen.remove(&self.id);
+    }
+}

@@ -1,0 +1,155 @@
+//! What a node tells of itself: logs on standard error, traces to a collector, numbers to whoever
+//! asks. It is set up once, at the start; nothing in here decides anything about a request.
+
+mod metrics;
+#[cfg(test)]
+mod tests;
+mod traces;
+
+pub use metrics::{MEDIA_TYPE, Metrics, Open};
+pub use traces::{current, follow};
+
+use crate::Secret;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use std::io;
+use std::time::Duration;
+use tracing::Subscriber;
+use tracing_subscriber::filter::{EnvFilter, filter_fn};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, registry};
+
+/// How long the last traces may take to leave when the node stops.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line, for machines.
+    Json,
+}
+
+/// What is told, and where.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// How lines look.
+    pub format: LogFormat,
+    /// Which lines there are, such as `info` or `warn,interzone_edge=debug`.
+    pub filter: String,
+    /// Colours, for a terminal. Only for [`LogFormat::Text`].
+    pub colours: bool,
+    /// Where traces go; `None` makes none.
+    pub otlp: Option<OtlpOptions>,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Text,
+            filter: "info".to_owned(),
+            colours: false,
+            otlp: None,
+        }
+    }
+}
+
+/// Where traces go, by OTLP over HTTP.
+#[derive(Clone, Debug)]
+pub struct OtlpOptions {
+    /// The collector, such as `http://localhost:4318`; `/v1/traces` is added if it has no path.
+    pub endpoint: String,
+    /// Headers for it, such as an API key.
+    pub headers: Vec<(String, Secret)>,
+    /// What this node is called there.
+    pub service_name: String,
+}
+
+/// Why telemetry cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter cannot be read.
+    #[error(
+        "the log filter `{filter}` cannot be read: write a level such as `info`, or target=level"
+    )]
+    Filter {
+        /// What was given.
+        filter: String,
+        /// What is wrong with it.
+        #[source]
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// The collector's address or a header cannot be used.
+    #[error(
+        "traces cannot be sent to `{endpoint}`: give an http or https URL and plain header values"
+    )]
+    Otlp {
+        /// What was given.
+        endpoint: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Somebody was first.
+    #[error("logging is set up already: set it up once, at the start")]
+    Twice(#[source] tracing_subscriber::util::TryInitError),
+}
+
+/// Keep it until the end: dropping it sends the traces that still wait, for at most a few seconds.
+#[derive(Debug)]
+#[must_use = "dropping it at once ends the traces"]
+pub struct TelemetryGuard {
+    traces: Option<SdkTracerProvider>,
+}
+
+impl Drop for TelemetryGuard {
+    fn drop(&mut self) {
+        if let Some(traces) = self.traces.take() {
+            // A collector that is not there has been reported already.
+            let _ = traces.shutdown_with_timeout(FAREWELL);
+        }
+    }
+}
+
+/// Sets up logs, and traces if they are wanted, for the whole process.
+pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
+    let (subscriber, guard) = build(options, io::stderr)?;
+    subscriber.try_init().map_err(TelemetryError::Twice)?;
+    Ok(guard)
+}
+
+fn build<W>(
+    options: &LogOptions,
+    writer: W,
+) -> Result<(impl Subscriber + Send + Sync + 'static, TelemetryGuard), TelemetryError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let filter = EnvFilter::builder()
+        .parse(&options.filter)
+        .map_err(|source| TelemetryError::Filter {
+            filter: options.filter.clone(),
+            source,
+        })?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
+    let lines = match options.format {
+        LogFormat::Text => lines.with_ansi(options.colours).boxed(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .boxed(),
+    };
+    let provider = options.otlp.as_ref().map(traces::provider).transpose()?;
+    let traces = provider.as_ref().map(|provider| {
+        // Only spans of ours: those of the HTTP client that carries them would never end.
+        traces::layer(provider).with_filter(filter_fn(|meta| {
+            meta.is_span() && meta.target().starts_with("interzone")
+        }))
+    });
+    let subscriber = registry().with(lines.with_filter(filter)).with(traces);
+    Ok((subscriber, TelemetryGuard { traces: provider }))
+}

@@ -1,0 +1,190 @@
+//! Logs as they are written, and traces as a collector gets them.
+
+use super::{LogFormat, LogOptions, OtlpOptions, TelemetryError, build, current, follow};
+use crate::Secret;
+use crate::request::TraceParent;
+use std::io::{self, Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Page {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn options(format: LogFormat, filter: &str) -> LogOptions {
+    LogOptions {
+        format,
+        filter: filter.to_owned(),
+        ..LogOptions::default()
+    }
+}
+
+fn said(options: &LogOptions, say: impl FnOnce()) -> String {
+    let page = Page::default();
+    let writer = page.clone();
+    let (subscriber, guard) = build(options, move || writer.clone()).unwrap();
+    tracing::subscriber::with_default(subscriber, say);
+    drop(guard);
+    page.text()
+}
+
+#[test]
+fn lines_are_text_or_json() {
+    let say = || {
+        tracing::info!(count = 3, "something happened");
+        tracing::debug!("too small to tell");
+    };
+    let text = said(&options(LogFormat::Text, "info"), say);
+    assert!(
+        text.contains("INFO") && text.contains("something happened count=3"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let text = said(&options(LogFormat::Json, "info"), say);
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(line["message"], "something happened");
+    assert_eq!(line["count"], 3);
+    let text = said(&options(LogFormat::Text, "warn,interzone_edge=debug"), say);
+    assert_eq!(text.lines().count(), 2, "{text}");
+}
+
+#[test]
+fn a_bad_filter_or_collector_is_named() {
+    let error = build(&options(LogFormat::Text, "info=loud=very"), io::sink).err();
+    assert!(matches!(error, Some(TelemetryError::Filter { .. })));
+    for (endpoint, header) in [
+        ("nowhere", "good"),
+        ("ftp://localhost", "good"),
+        ("http://localhost:4318", "line\nbreak"),
+    ] {
+        let options = traced(endpoint, header);
+        let error = build(&options, io::sink).err().unwrap();
+        assert!(error.to_string().contains(endpoint), "{error}");
+        assert!(!format!("{error:?}").contains("break"), "{error:?}");
+    }
+}
+
+fn traced(endpoint: &str, key: &str) -> LogOptions {
+    LogOptions {
+        otlp: Some(OtlpOptions {
+            endpoint: endpoint.to_owned(),
+            headers: vec![("x-key".to_owned(), Secret::new(key))],
+            service_name: "zone-under-test".to_owned(),
+        }),
+        ..options(LogFormat::Text, "info")
+    }
+}
+
+/// A collector that takes one request and gives it on, head and body.
+fn collector() -> (String, Receiver<Vec<u8>>) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = socket.accept().unwrap();
+        let mut request = Vec::new();
+        let mut piece = [0; 4096];
+        loop {
+            let read = stream.read(&mut piece).unwrap();
+            request.extend_from_slice(&piece[..read]);
+            let text = String::from_utf8_lossy(&request).to_lowercase();
+            let Some(head) = text.find("\r\n\r\n") else {
+                continue;
+            };
+            let length = text.split("content-length: ").nth(1).unwrap();
+            let length: usize = length.lines().next().unwrap().parse().unwrap();
+            // The lossy text may be longer than the bytes, but not before the end of the head.
+            if request.len() >= head + 4 + length {
+                break;
+            }
+        }
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        sender.send(request).unwrap();
+    });
+    (url, receiver)
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn spans_reach_the_collector_with_their_parents() {
+    let (url, received) = collector();
+    let parent = TraceParent::fresh(true);
+    let mut told = None;
+    said(&traced(&url, "the key"), || {
+        let span = tracing::info_span!(target: "interzone::test", "a call", method = "tasks.get");
+        follow(&span, &parent);
+        told = current(&span);
+        let _entered = span.enter();
+        // A span of somebody else's is none of ours.
+        let _theirs = tracing::info_span!(target: "hyper::proto", "their span").entered();
+    });
+    // The guard has been dropped, so everything has been sent.
+    let request = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    let told = told.unwrap();
+    assert!(request.starts_with(b"POST /v1/traces HTTP/1.1"));
+    assert!(contains(&request, b"x-key: the key"));
+    assert!(contains(&request, b"application/x-protobuf"));
+    for part in [
+        "zone-under-test".as_bytes(),
+        b"a call",
+        b"tasks.get",
+        &parent.trace(),
+        &parent.span(),
+        &told.span(),
+    ] {
+        assert!(contains(&request, part), "{part:?} in {request:?}");
+    }
+    assert_eq!(told.trace(), parent.trace());
+    assert_ne!(told.span(), parent.span());
+    assert!(!contains(&request, b"their span"));
+}
+
+#[test]
+fn a_collector_that_is_away_holds_nobody_up() {
+    // Bound and let go, so that nobody listens there.
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let start = Instant::now();
+    said(&traced(&format!("http://{address}"), "key"), || {
+        for _ in 0..10_000 {
+            let _span = tracing::info_span!(target: "interzone::test", "a call").entered();
+        }
+    });
+    assert!(
+        start.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn without_traces_a_span_has_no_place() {
+    said(&options(LogFormat::Text, "info"), || {
+        let span = tracing::info_span!(target: "interzone::test", "a call");
+        follow(&span, &TraceParent::fresh(true));
+        assert_eq!(current(&span), None);
+    });
+}

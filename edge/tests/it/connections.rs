@@ -1,0 +1,200 @@
+//! Connections that are too slow, too large or too many.
+
+use crate::house::{Plan, ask, read_to_close, soon};
+use axum::body::{Body, Bytes};
+use axum::{Router, routing::get};
+use futures_util::stream;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
+
+const SHORT: Duration = Duration::from_millis(150);
+
+fn app() -> Router {
+    Router::new().route("/", get(|| async { "here" }))
+}
+
+#[tokio::test]
+async fn a_head_that_comes_by_drops_is_cut_off() {
+    let house = Plan::new(app())
+        .limits(|limits| limits.header_time = SHORT)
+        .build()
+        .await;
+    // Never a word after the handshake.
+    let mut silent = house.connect().await;
+    assert_eq!(read_to_close(&mut silent).await, "");
+
+    // The beginning of a first request.
+    let mut first = house.connect().await;
+    first.write_all(b"GET / HTTP/1.1\r\nho").await.unwrap();
+    assert_eq!(read_to_close(&mut first).await, "");
+
+    // And of a second, on a connection that was good until then.
+    let mut second = house.connect().await;
+    assert!(ask(&mut second, "/").await.unwrap().ends_with("here"));
+    second.write_all(b"GET / HTTP/1.1\r\nho").await.unwrap();
+    assert_eq!(read_to_close(&mut second).await, "");
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_quiet_connection_is_closed_in_both_versions() {
+    let house = Plan::new(app())
+        .limits(|limits| limits.idle = SHORT)
+        .build()
+        .await;
+    let mut quiet = house.connect().await;
+    assert!(ask(&mut quiet, "/").await.unwrap().ends_with("here"));
+    assert_eq!(read_to_close(&mut quiet).await, "");
+
+    let client = house.client().build().unwrap();
+    let answer = client.get(house.url("/")).send().await.unwrap();
+    assert_eq!(answer.version(), http::Version::HTTP_2);
+    answer.text().await.unwrap();
+    soon("no connection", async {
+        while !house.counted("interzone_connections 0") {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    house.end().await;
+}
+
+#[tokio::test]
+async fn headers_that_are_too_large_are_refused() {
+    let house = Plan::new(app())
+        .limits(|limits| {
+            limits.header_bytes = 16 * 1024;
+            limits.headers = 20;
+        })
+        .build()
+        .await;
+    let long = format!("x-long: {}\r\n", "x".repeat(20 * 1024));
+    let many: String = (0..30).map(|n| format!("x-{n}: 1\r\n")).collect();
+    for headers in [long, many] {
+        let mut stream = house.connect().await;
+        let request = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let answer = read_to_close(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+
+    let client = house.client().build().unwrap();
+    let request = client
+        .get(house.url("/"))
+        .header("x-long", "x".repeat(20 * 1024));
+    let refused = request.send().await.map(|answer| answer.status().as_u16());
+    assert!(matches!(refused, Ok(431) | Err(_)), "{refused:?}");
+    house.end().await;
+}
+
+#[tokio::test]
+async fn connections_above_the_limit_wait() {
+    let house = Arc::new(
+        Plan::new(app())
+            .limits(|limits| limits.connections = 1)
+            .build()
+            .await,
+    );
+    let mut first = house.connect().await;
+    let theirs = Arc::clone(&house);
+    let waiting = tokio::spawn(async move { ask(&mut theirs.connect().await, "/").await });
+    for _ in 0..50 {
+        assert!(ask(&mut first, "/").await.unwrap().ends_with("here"));
+    }
+    assert!(!waiting.is_finished());
+    assert!(house.counted("interzone_connections 1"));
+    drop(first);
+    let answer = soon("room", waiting).await.unwrap().unwrap();
+    assert!(answer.ends_with("here"), "{answer}");
+    Arc::into_inner(house).unwrap().end().await;
+}
+
+/// Tells when it is dropped, by the closing of its channel.
+fn endless() -> (Router, mpsc::Receiver<()>) {
+    let (alive, ended) = mpsc::channel::<()>(1);
+    let app = Router::new()
+        .route(
+            "/flood",
+            get({
+                let alive = alive.clone();
+                move || {
+                    let flood = stream::repeat_with(move || {
+                        let _ = &alive;
+                        Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 16 * 1024]))
+                    });
+                    async { Body::from_stream(flood) }
+                }
+            }),
+        )
+        .route(
+            "/silence",
+            get(move || {
+                let silence = stream::unfold(alive.clone(), |alive| async move {
+                    std::future::pending::<()>().await;
+                    Some((Ok::<_, Infallible>(Bytes::new()), alive))
+                });
+                async { Body::from_stream(silence) }
+            }),
+        );
+    (app, ended)
+}
+
+async fn connections_of(house: &crate::house::House, count: usize) {
+    let line = format!("interzone_connections {count}");
+    soon(&line, async {
+        while !house.counted(&line) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_is_cut_off() {
+    let (app, _ended) = endless();
+    let house = Plan::new(app)
+        .limits(|limits| limits.stall = SHORT)
+        .build()
+        .await;
+    let mut stream = house.connect().await;
+    stream
+        .write_all(b"GET /flood HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    connections_of(&house, 1).await;
+    connections_of(&house, 0).await;
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_quiet_answer_is_not_a_quiet_connection() {
+    let (app, _ended) = endless();
+    let house = Plan::new(app)
+        .limits(|limits| {
+            limits.idle = SHORT;
+            limits.header_time = SHORT;
+            limits.stall = SHORT;
+        })
+        .build()
+        .await;
+    let mut watcher = house.connect().await;
+    assert!(
+        ask(&mut watcher, "/silence")
+            .await
+            .unwrap()
+            .contains("200 OK")
+    );
+    // Another connection comes and goes by the same limits, twice, while the watcher stays.
+    for _ in 0..2 {
+        assert_eq!(read_to_close(&mut house.connect().await).await, "");
+    }
+    connections_of(&house, 1).await;
+
+    // When it goes, by half or whole, nothing of it stays.
+    watcher.shutdown().await.unwrap();
+    connections_of(&house, 0).await;
+    house.end().await;
+}

@@ -1,0 +1,13 @@
+//! The edge from outside: real sockets, real TLS, real clients. Nothing here looks inside; what needs
+//! to is tested beside the code.
+
+#[cfg(test)]
+mod connections;
+#[cfg(test)]
+mod handshakes;
+#[cfg(test)]
+mod house;
+#[cfg(test)]
+mod requests;
+#[cfg(test)]
+mod stopping;

@@ -1,0 +1,34 @@
+//! Agents: those that are built in, and the one that stands for any program.
+//!
+//! An agent gets a turn and puts out what it makes; it knows nothing of queues, leases or stores, and
+//! no user's address is ever opened from here.
+
+mod command;
+mod demo;
+
+pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
+pub use demo::DemoAgent;
+
+use interzone_hub::{AgentError, HubError};
+
+/// Why an agent stopped that could not put out what it made.
+fn refused(error: HubError) -> AgentError {
+    match error {
+        HubError::Stopped => stopped(),
+        error => AgentError {
+            code: "agent_output",
+            detail: format!("what it put out was not taken: {error}"),
+        },
+    }
+}
+
+/// The end of an agent that was told to stop: nobody reads it but those who told it.
+fn stopped() -> AgentError {
+    AgentError {
+        code: "agent_stopped",
+        detail: "told to stop".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! The doors of the zone: which address leads where. What is said through them is decided behind them.
+
+mod answer;
+mod attach;
+mod card;
+mod jsonrpc;
+mod operators;
+mod watch_sse;
+mod watch_ws;
+
+pub use answer::turned_away;
+
+use crate::zone::Zone;
+use axum::Router;
+use axum::routing::{any, get};
+use std::sync::Arc;
+
+/// Every door of the zone.
+pub fn router(zone: Arc<Zone>) -> Router {
+    let issuer = zone.issuer.clone();
+    let doors = Router::new()
+        .route("/jsonrpc", any(jsonrpc::call))
+        .route("/rpc", any(jsonrpc::call))
+        .route("/tasks/{id}/events", get(watch_sse::task))
+        .route("/streams/{id}/events", get(watch_sse::stream))
+        .route("/streams/{id}", get(watch_ws::stream))
+        .route("/.well-known/agent.json", get(card::agent))
+        .route(
+            "/.well-known/oauth-protected-resource",
+            get(card::protected_resource),
+        )
+        .route("/health", get(operators::health))
+        .route("/healthz", get(operators::alive))
+        .route("/readyz", get(operators::ready))
+        .route("/metrics", get(operators::metrics))
+        .method_not_allowed_fallback(answer::wrong_verb)
+        .with_state(zone);
+    match issuer {
+        Some(issuer) => doors.merge(issuer),
+        None => doors,
+    }
+    .fallback(answer::nowhere)
+}

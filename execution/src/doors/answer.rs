@@ -1,0 +1,137 @@
+//! How answers look as HTTP: status, headers, and a JSON-RPC error where something was refused.
+
+use crate::rpc::errors::{self, WireError};
+use crate::rpc::{Origin, Served};
+use axum::body::Body;
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use interzone_edge::listener::{Peer, TurnedAway};
+use interzone_edge::request::{CORRELATION, Correlation};
+use std::sync::Arc;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+
+impl Origin {
+    pub(super) fn of(headers: &HeaderMap, peer: Option<&Arc<Peer>>) -> Self {
+        Self {
+            correlation: Correlation::from_headers(headers),
+            peer: peer.cloned(),
+        }
+    }
+}
+
+/// An answer with the headers that all have.
+pub(super) fn with_headers(status: StatusCode, body: Body, origin: &Origin) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.reserve(6);
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    headers.insert(CORRELATION, origin.correlation.header());
+    response
+}
+
+/// JSON.
+pub(super) fn json(status: StatusCode, body: impl Into<Body>, origin: &Origin) -> Response {
+    let mut response = with_headers(status, body.into(), origin);
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// What came of a call.
+pub(super) fn served(served: Served, always_200: bool, origin: &Origin) -> Response {
+    let mut response = match served.body {
+        None => with_headers(served.status, Body::empty(), origin),
+        Some(body) => json(shown(served.status, always_200), body, origin),
+    };
+    if let Some(error) = &served.error {
+        advise(response.headers_mut(), error);
+    }
+    response
+}
+
+/// With "always 200", what a JSON-RPC error says is left to it. What the transport turns away keeps
+/// its status: there a client must wait, or cannot go on as it does.
+fn shown(status: StatusCode, always_200: bool) -> StatusCode {
+    let told_by_the_body = matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::INTERNAL_SERVER_ERROR
+    );
+    if always_200 && told_by_the_body {
+        StatusCode::OK
+    } else {
+        status
+    }
+}
+
+/// A refusal of the whole request.
+pub(super) fn refused(error: &WireError, origin: &Origin) -> Response {
+    let mut body = Vec::new();
+    interzone_jsonrpc::Response::failure(None, error.error()).write_to(&mut body);
+    let mut response = json(error.http, body, origin);
+    advise(response.headers_mut(), error);
+    response
+}
+
+/// What a listener answers to requests that no door answers: they are too many, or took too long.
+pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
+    let error = match why {
+        TurnedAway::Busy => errors::unavailable("busy"),
+        TurnedAway::TooSlow => errors::took_too_long(),
+    };
+    let origin = Origin {
+        correlation,
+        peer: None,
+    };
+    refused(&error, &origin)
+}
+
+/// What the headers say of an error.
+fn advise(headers: &mut HeaderMap, error: &WireError) {
+    let challenge = error.challenge.as_ref();
+    let challenge = challenge.map(|challenge| HeaderValue::try_from(format!("Bearer {challenge}")));
+    if let Some(Ok(challenge)) = challenge {
+        headers.insert(WWW_AUTHENTICATE, challenge);
+    }
+    if let Some(seconds) = error.retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+}
+
+/// A verb that a door does not know.
+pub(super) fn only(verb: &'static str, origin: &Origin) -> Response {
+    let error = errors::transport(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "Method not allowed here; see the Allow header",
+        "wrong_verb",
+    );
+    let mut response = refused(&error, origin);
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(verb));
+    response
+}
+
+/// All doors but those for calls are for reading.
+pub(super) async fn wrong_verb(headers: HeaderMap) -> Response {
+    only("GET, HEAD", &Origin::of(&headers, None))
+}
+
+/// There is no such door.
+pub(super) async fn nowhere(headers: HeaderMap) -> Response {
+    let error = errors::transport(
+        StatusCode::NOT_FOUND,
+        "There is nothing here; calls go to POST /jsonrpc",
+        "nowhere",
+    );
+    refused(&error, &Origin::of(&headers, None))
+}

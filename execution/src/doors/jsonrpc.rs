@@ -1,0 +1,93 @@
+//! `POST /jsonrpc`: the one door for calls. Before anybody looks at the bytes: the verb, the
+//! size, the media type. Whether there is room for a request at all was decided by the listener.
+
+use super::answer;
+use crate::rpc::errors::{self, WireError};
+use crate::rpc::{self, Origin};
+use crate::zone::Zone;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
+use interzone_edge::body::{self, BodyError};
+use interzone_edge::listener::Peer;
+use interzone_edge::request::TraceParent;
+use interzone_edge::telemetry;
+use std::sync::Arc;
+use tracing::Instrument;
+
+pub(super) async fn call(State(zone): State<Arc<Zone>>, request: Request) -> Response {
+    let peer = request.extensions().get::<Arc<Peer>>();
+    let origin = Origin::of(request.headers(), peer);
+    if request.method() != Method::POST {
+        return answer::only("POST", &origin);
+    }
+    let span = tracing::info_span!("request", correlation = %origin.correlation);
+    let parent = TraceParent::from_headers(request.headers());
+    if let Some(parent) = &parent {
+        telemetry::follow(&span, parent);
+    }
+    let mut response = within(&zone, request, &origin)
+        .instrument(span.clone())
+        .await;
+    if let Some(parent) = parent {
+        telemetry::current(&span)
+            .unwrap_or_else(|| parent.child())
+            .put(response.headers_mut());
+    }
+    response
+}
+
+async fn within(zone: &Zone, request: Request, origin: &Origin) -> Response {
+    let (parts, body) = request.into_parts();
+    let headers = &parts.headers;
+    if !is_json(headers) && announced(headers).is_none_or(|size| size <= zone.limits.body) {
+        zone.metrics.turned_away("media_type");
+        let error = errors::transport(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Content-Type must be application/json",
+            "media_type",
+        );
+        return answer::refused(&error, origin);
+    }
+    match body::read(body, headers, &zone.limits).await {
+        Ok(bytes) => {
+            let served = rpc::serve(zone, &bytes, headers, origin).await;
+            answer::served(served, zone.always_200, origin)
+        }
+        Err(error) => {
+            let error = unread(&error);
+            zone.metrics.turned_away(error.word);
+            answer::refused(&error, origin)
+        }
+    }
+}
+
+/// `application/json`, whatever parameters follow.
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
+    let kind = value.and_then(|value| value.split(|byte| *byte == b';').next());
+    kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"application/json"))
+}
+
+fn announced(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn unread(error: &BodyError) -> WireError {
+    match error {
+        BodyError::TooLarge { limit } => errors::transport(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("The body may have at most {limit} bytes"),
+            "too_large",
+        ),
+        BodyError::TooSlow { .. } => errors::transport(
+            StatusCode::REQUEST_TIMEOUT,
+            "The body came too slowly",
+            "too_slow",
+        ),
+        BodyError::Broken(_) => {
+            errors::transport(StatusCode::BAD_REQUEST, "The body broke off", "broken_body")
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `GET /tasks/{id}/events` and `GET /streams/{id}/events`: server-sent events, first what has
+//! happened, then what happens.
+//!
+//! A watcher is one small state that is looked at when its connection can take more: it has no task
+//! and no queue of its own, so a slow one costs nobody anything. It reads on in the log when it can.
+
+use super::answer::{refused, with_headers};
+use super::attach::{Attached, attach};
+use crate::events::{self, Told};
+use crate::rpc::acp::convert;
+use crate::rpc::{Origin, errors};
+use crate::zone::Zone;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use interzone_edge::listener::Peer;
+use interzone_edge::telemetry::Open;
+use interzone_hub::{HubError, Seen, Subject, Watch};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long nothing may be said before a sign of life is given.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+const STILL_HERE: Bytes = Bytes::from_static(b": keep-alive\n\n");
+const EXPIRED: Bytes = Bytes::from_static(b": the token has expired; come back with a new one\n\n");
+
+pub(super) async fn task(
+    State(zone): State<Arc<Zone>>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
+    let subject = convert::task_id(&id).map(Subject::Task);
+    let subject = subject.ok_or_else(|| errors::unknown_task(&id));
+    watch(zone, request, subject, "tasks.events").await
+}
+
+pub(super) async fn stream(
+    State(zone): State<Arc<Zone>>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
+    let subject = convert::stream_id(&id).map(Subject::Stream);
+    let subject = subject.ok_or_else(|| errors::unknown_stream(&id));
+    watch(zone, request, subject, "streams.events").await
+}
+
+async fn watch(
+    zone: Arc<Zone>,
+    request: Request,
+    subject: Result<Subject, errors::WireError>,
+    kind: &'static str,
+) -> Response {
+    let peer = request.extensions().get::<Arc<Peer>>();
+    let origin = Origin::of(request.headers(), peer);
+    let (parts, _) = request.into_parts();
+    match attach(&zone, &parts, &origin, subject, kind).await {
+        Err(error) => refused(&error, &origin),
+        Ok(attached) => {
+            let mut response = with_headers(StatusCode::OK, body(zone, attached), &origin);
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            // Proxies that collect answers would hold events back.
+            let unbuffered = HeaderName::from_static("x-accel-buffering");
+            headers.insert(unbuffered, HeaderValue::from_static("no"));
+            response
+        }
+    }
+}
+
+fn body(zone: Arc<Zone>, attached: Attached) -> Body {
+    let watcher = Watcher {
+        open: zone.metrics.watcher("sse"),
+        zone,
+        watch: attached.watch,
+        ends: attached.ends,
+        over: false,
+    };
+    Body::from_stream(stream::unfold(watcher, |mut watcher| async {
+        let said = watcher.next().await?;
+        Some((Ok::<_, Infallible>(said), watcher))
+    }))
+}
+
+struct Watcher {
+    zone: Arc<Zone>,
+    watch: Watch,
+    ends: Instant,
+    over: bool,
+    #[expect(dead_code, reason = "counts the watch for as long as it lives")]
+    open: Open,
+}
+
+impl Watcher {
+    /// What is sent next; nothing when the watch is over. It ends without a word when the store does
+    /// not answer or the zone closes: whoever comes back goes on where they were.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        let beat = Instant::now() + KEEP_ALIVE;
+        let seen = tokio::select! {
+            biased;
+            () = self.zone.stop.cancelled() => return None,
+            seen = self.watch.next() => seen.ok()??,
+            () = tokio::time::sleep_until(beat.min(self.ends)) => {
+                self.over = Instant::now() >= self.ends;
+                return Some(if self.over { EXPIRED } else { STILL_HERE });
+            }
+        };
+        if Instant::now() >= self.ends {
+            self.over = true;
+            return Some(EXPIRED);
+        }
+        // Boxed: what it takes to write an event is large, and idle watchers are many.
+        Box::pin(told(&self.zone, &self.watch, seen))
+            .await
+            .ok()
+            .map(|told| told.sse.clone())
+    }
+}
+
+/// What was seen, as it is told.
+pub(super) async fn told(zone: &Zone, watch: &Watch, seen: Seen) -> Result<Arc<Told>, HubError> {
+    match seen {
+        Seen::Event(event) => zone.told.told(&zone.hub, &event).await,
+        Seen::Text { run, offset, delta } => {
+            let Subject::Task(id) = watch.subject() else {
+                return Ok(Arc::new(Told::nothing()));
+            };
+            let notice = events::text(id, run, offset, &delta);
+            Ok(Arc::new(notice.map_or_else(Told::nothing, Told::early)))
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Attending one run: the agent works, its lease is renewed, and whatever comes of it is written.
+//!
+//! An agent that panics, hangs or breaks ends its own run and nothing else.
+
+use super::options::{WorkerMetrics, WorkerOptions};
+use super::paper::Paper;
+use interzone_hub::ports::StoreError;
+use interzone_hub::{Agent, AgentError, HubError, Outcome, Run, Task, Turn, TurnStart};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How long an agent that is cut off may take to come to an end.
+const CUT: Duration = Duration::from_secs(1);
+
+/// The waits between attempts to write: the first, and the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// How runs are attended.
+pub(super) struct Attendant {
+    pub(super) options: Arc<WorkerOptions>,
+    pub(super) metrics: Arc<dyn WorkerMetrics>,
+    /// Set when the node leaves and cannot wait any longer.
+    pub(super) cut: CancellationToken,
+}
+
+/// What happened first.
+enum First {
+    /// The agent ended.
+    Ended(Result<Outcome, AgentError>),
+    /// The run was stopped: called off, or taken over.
+    Stopped,
+    /// Its time is over.
+    Late,
+    /// The node leaves.
+    Leaving,
+}
+
+type Work = JoinSet<Result<Outcome, AgentError>>;
+
+/// What goes on beside the agent.
+type Beside<'a> = Pin<&'a mut (dyn Future<Output = Infallible> + Send)>;
+
+impl Attendant {
+    /// Attends a run from its claim to its end.
+    pub(super) async fn attend(&self, agent: Arc<dyn Agent>, run: Arc<Run>) {
+        let began = Instant::now();
+        let outcome = self.work(&agent, &run).await;
+        let name = agent.info().id.as_str();
+        self.metrics.agent_run(name, outcome, began.elapsed());
+    }
+
+    /// Does the work, and answers a word for what came of it.
+    async fn work(&self, agent: &Arc<dyn Agent>, run: &Arc<Run>) -> &'static str {
+        let task = &run.item().task_id;
+        let turn = match self.persist(|| run.begin()).await {
+            Ok(TurnStart::Turn(turn)) => *turn,
+            Ok(TurnStart::Nothing) => return "nothing",
+            Err(error) => {
+                tracing::warn!(%task, %error, "a run could not be begun");
+                return self.give_back(run).await;
+            }
+        };
+        let paper = Paper::new(run.clone());
+        let mut work = Work::new();
+        let (worker, given, output) = (agent.clone(), turn.clone(), paper.clone());
+        work.spawn(async move { worker.run(given, output).await });
+        let beside = async {
+            let (_, lease, _) =
+                tokio::join!(run.watch_for_cancel(), self.keep_lease(run), paper.keep());
+            lease
+        };
+        tokio::pin!(beside);
+        let deadline = self.options.turn_timeout_of(&agent.info().id);
+        match self.first(run, &mut work, beside.as_mut(), deadline).await {
+            First::Ended(Ok(outcome)) => with(beside, self.end(run, &turn, outcome)).await,
+            // A run that was stopped has nothing to say any more, whatever it says.
+            First::Ended(Err(_)) if run.stop().is_cancelled() => "stopped",
+            First::Ended(Err(error)) => with(beside, self.broke(run, &error)).await,
+            First::Stopped => {
+                with(beside, self.part_with(&mut work)).await;
+                "stopped"
+            }
+            First::Late => {
+                run.stop().cancel();
+                with(beside.as_mut(), self.part_with(&mut work)).await;
+                let error = AgentError {
+                    code: "agent_timeout",
+                    detail: format!("the turn took longer than {deadline:?}"),
+                };
+                with(beside, self.broke(run, &error)).await
+            }
+            First::Leaving => {
+                // It is not given back before it has stopped, so that it never runs twice at once.
+                run.stop().cancel();
+                with(beside, self.part_with(&mut work)).await;
+                self.give_back(run).await
+            }
+        }
+    }
+
+    async fn first(
+        &self,
+        run: &Run,
+        work: &mut Work,
+        beside: Beside<'_>,
+        deadline: Duration,
+    ) -> First {
+        tokio::select! {
+            biased;
+            ended = work.join_next() => First::Ended(what_ended(ended)),
+            () = run.stop().cancelled() => First::Stopped,
+            () = self.cut.cancelled() => First::Leaving,
+            () = tokio::time::sleep(deadline) => First::Late,
+            never = beside => match never {},
+        }
+    }
+
+    /// Renews the lease for as long as it can. A lease that could not be renewed in its time may be
+    /// somebody else's by now, so the run stops.
+    async fn keep_lease(&self, run: &Run) -> Infallible {
+        let lease = self.options.lease;
+        let (usual, soon) = (lease / 3, (lease / 15).min(Duration::from_secs(1)));
+        let mut renewed = Instant::now();
+        let mut wait = usual;
+        loop {
+            tokio::time::sleep(wait).await;
+            let left = lease.saturating_sub(renewed.elapsed());
+            match tokio::time::timeout(left, run.renew(lease)).await {
+                Ok(Ok(true)) => (renewed, wait) = (Instant::now(), usual),
+                // The run has been told to stop.
+                Ok(Ok(false)) => break,
+                Ok(Err(error)) if renewed.elapsed() + soon < lease => {
+                    let task = &run.item().task_id;
+                    tracing::debug!(%task, %error, "a lease is not renewed yet");
+                    wait = soon;
+                }
+                Ok(Err(_)) | Err(_) => {
+                    let task = &run.item().task_id;
+                    tracing::warn!(%task, "a lease could not be renewed in time; the run is given up");
+                    run.stop().cancel();
+                    break;
+                }
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Waits for an agent that was told to stop, and cuts it off if it goes on.
+    async fn part_with(&self, work: &mut Work) {
+        let grace = self.options.stop_grace;
+        if tokio::time::timeout(grace, work.join_next()).await.is_ok() {
+            return;
+        }
+        tracing::warn!("an agent did not stop when told to and is cut off");
+        work.abort_all();
+        // One that holds its thread cannot be waited for.
+        let _ = tokio::time::timeout(CUT, work.join_next()).await;
+    }
+
+    async fn end(&self, run: &Run, turn: &Turn, outcome: Outcome) -> &'static str {
+        let word = match &outcome {
+            Outcome::Completed { .. } => "completed",
+            Outcome::InputRequired(_) => "input_required",
+            Outcome::AuthRequired(_) => "auth_required",
+            Outcome::Rejected(_) => "rejected",
+            Outcome::Failed(_) => "failed",
+        };
+        let ended = self.persist(|| run.end(turn, outcome.clone())).await;
+        match ended {
+            // What the agent said is not fit to be kept, and it cannot be asked to say it otherwise.
+            Err(error @ (HubError::TooLarge { .. } | HubError::TooMany { .. })) => {
+                let error = AgentError {
+                    code: "agent_output",
+                    detail: format!("what it said was not taken: {error}"),
+                };
+                self.broke(run, &error).await
+            }
+            ended => written(run, ended, word),
+        }
+    }
+
+    async fn broke(&self, run: &Run, error: &AgentError) -> &'static str {
+        let (task, code) = (&run.item().task_id, error.code);
+        let detail = error.detail.escape_debug();
+        tracing::warn!(%task, agent = %run.item().agent, code, %detail, "an agent broke");
+        let ended = self.persist(|| run.broke(error)).await;
+        written(run, ended, code)
+    }
+
+    async fn give_back(&self, run: &Run) -> &'static str {
+        let given = self.persist(|| run.give_back()).await;
+        if let Err(error) = given {
+            let task = &run.item().task_id;
+            tracing::warn!(%task, %error, "a task could not be given back; its lease runs out");
+        }
+        "given_back"
+    }
+
+    /// Tries again what the store did not do, for about as long as others leave the task alone.
+    async fn persist<T, F: Future<Output = Result<T, HubError>>>(
+        &self,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, HubError> {
+        let until = Instant::now() + self.options.lease;
+        let mut wait = FIRST_WAIT;
+        loop {
+            match attempt().await {
+                Err(error) if may_pass(&error) && Instant::now() + wait < until => {
+                    tokio::time::sleep(wait).await;
+                    wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+                }
+                tried => return tried,
+            }
+        }
+    }
+}
+
+/// Whether trying again may help. Where it is not known whether something was written, it is found
+/// out by trying again: a task that has ended says so.
+fn may_pass(error: &HubError) -> bool {
+    error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
+}
+
+fn written(run: &Run, ended: Result<Task, HubError>, word: &'static str) -> &'static str {
+    match ended {
+        Ok(_) => word,
+        Err(HubError::Stopped) => "stopped",
+        Err(error) => {
+            let task = &run.item().task_id;
+            tracing::error!(%task, %error, "the end of a run could not be kept; it is run again when its lease is over");
+            "lost"
+        }
+    }
+}
+
+/// How the agent's own task ended.
+fn what_ended(
+    ended: Option<Result<Result<Outcome, AgentError>, tokio::task::JoinError>>,
+) -> Result<Outcome, AgentError> {
+    match ended {
+        Some(Ok(ended)) => ended,
+        // What it panicked with may hold what the user said, so it is not told on.
+        Some(Err(_)) | None => Err(AgentError {
+            code: "agent_panicked",
+            detail: "it panicked".to_owned(),
+        }),
+    }
+}
+
+/// Does one thing while another goes on.
+async fn with<T>(beside: Beside<'_>, work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        done = work => done,
+        never = beside => match never {},
+    }
+}

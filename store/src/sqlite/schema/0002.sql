@@ -1,0 +1,14 @@
+-- Small facts by name. What was given as a revision is never given again, so the last one is kept.
+
+CREATE TABLE records (
+    row INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    expires_at INTEGER,
+    UNIQUE (kind, key)
+) STRICT;
+CREATE INDEX records_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
+
+INSERT INTO meta (name, value) VALUES ('records', 0);

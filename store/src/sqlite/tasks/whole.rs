@@ -1,0 +1,112 @@
+//! A task with what hangs on it, read at one moment.
+
+use super::{read_task, task_columns};
+use crate::codec::from_text;
+use crate::sqlite::fault::Outcome;
+use crate::sqlite::rows::{all, first, text};
+use interzone_hub::{Packed, Task, WholeTask};
+use interzone_protocol::vocab::{Artifact, Message, Part, TaskId};
+use rusqlite::{Connection, params};
+use std::ops::Range;
+
+/// The most messages and artifacts of a task that is read whole whatever is asked of it.
+const SMALL: u32 = 64;
+/// What a task takes in memory besides its texts, and what each message or artifact does.
+const HEAD: usize = 1024;
+const PART: usize = 512;
+
+/// What was read of a task.
+pub(super) struct Read {
+    pub(super) task: WholeTask,
+    /// About how many bytes it takes, if it is whole and small enough to be kept.
+    pub(super) bytes: Option<usize>,
+}
+
+/// Reads a task: all of it if it is small, else what is asked for.
+pub(super) fn read(
+    connection: &Connection,
+    id: &TaskId,
+    latest: u32,
+    with_artifacts: bool,
+    largest: usize,
+) -> Outcome<Option<Read>> {
+    // Several queries see one moment only within a transaction.
+    let moment = connection.unchecked_transaction()?;
+    let Some(task) = head(&moment, id)? else {
+        return Ok(None);
+    };
+    let small = task.messages <= SMALL && task.artifacts <= SMALL;
+    let first = task.messages.saturating_sub(latest);
+    let first = if small { 0 } else { first };
+    let mut length = 0;
+    let messages = if first < task.messages {
+        messages(&moment, id, first..task.messages, &mut length)?
+    } else {
+        Vec::new()
+    };
+    let artifacts = if task.artifacts > 0 && (small || with_artifacts) {
+        artifacts(&moment, id, &mut length)?
+    } else {
+        Vec::new()
+    };
+    moment.finish()?;
+    let metadata = task.metadata.as_ref().map_or(0, |data| data.as_str().len());
+    let status = task
+        .status
+        .iter()
+        .flat_map(|said| said.without_large().parts());
+    let status: usize = status
+        .filter_map(Part::content)
+        .map(|c| c.as_str().len())
+        .sum();
+    let texts = length + metadata + status;
+    let parts = messages.len() + artifacts.len() + usize::from(task.status.is_some());
+    // Texts are kept by part, with room to spare.
+    let bytes = HEAD + PART * parts + texts * 3 / 2;
+    let whole = WholeTask {
+        task,
+        messages,
+        artifacts,
+    };
+    Ok(Some(Read {
+        task: whole,
+        bytes: Some(bytes).filter(|bytes| small && *bytes <= largest),
+    }))
+}
+
+/// A task without what hangs on it.
+pub(super) fn head(connection: &Connection, id: &TaskId) -> Outcome<Option<Task>> {
+    let sql = concat!("SELECT ", task_columns!(), " FROM tasks WHERE id = ?1");
+    first(connection, sql, [id.as_str()], read_task)
+}
+
+/// Messages with these places; counts the length of their texts.
+pub(super) fn messages(
+    connection: &Connection,
+    id: &TaskId,
+    range: Range<u32>,
+    length: &mut usize,
+) -> Outcome<Vec<Packed<Message>>> {
+    let sql = "SELECT body FROM messages \
+        WHERE task_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx";
+    let values = params![id.as_str(), range.start, range.end];
+    all(connection, sql, values, |row| {
+        let body = text(row, 0)?;
+        *length += body.len();
+        Ok(from_text("message", body)?)
+    })
+}
+
+/// All artifacts; counts the length of their texts.
+pub(super) fn artifacts(
+    connection: &Connection,
+    id: &TaskId,
+    length: &mut usize,
+) -> Outcome<Vec<Packed<Artifact>>> {
+    let sql = "SELECT body FROM artifacts WHERE task_id = ?1 ORDER BY position";
+    all(connection, sql, [id.as_str()], |row| {
+        let body = text(row, 0)?;
+        *length += body.len();
+        Ok(from_text("artifact", body)?)
+    })
+}
