@@ -10,6 +10,7 @@
 
 mod floor;
 mod growth;
+mod hot;
 mod load;
 mod meter;
 
@@ -68,10 +69,19 @@ async fn run(size: Size, postgres: Option<String>) {
     let floor = floor::measure(folder.path(), size).await;
 
     println!("\n# SQLite");
-    let store = sqlite(&folder.path().join("load.db")).await;
+    let store = sqlite(&folder.path().join("load.db"), SqliteOptions::default()).await;
     load::measure("sqlite", store, size, Some(&floor)).await;
+    println!("\n# SQLite, one task read again and again");
+    let store = sqlite(&folder.path().join("hot.db"), SqliteOptions::default()).await;
+    hot::measure("sqlite", store).await;
+    let forgetful = SqliteOptions {
+        task_cache: 0,
+        ..SqliteOptions::default()
+    };
+    let store = sqlite(&folder.path().join("cold.db"), forgetful).await;
+    hot::measure("sqlite without a cache", store).await;
     println!("\n# SQLite as it grows");
-    let store = sqlite(&folder.path().join("growth.db")).await;
+    let store = sqlite(&folder.path().join("growth.db"), SqliteOptions::default()).await;
     growth::measure(store, size).await;
 
     match postgres {
@@ -79,6 +89,8 @@ async fn run(size: Size, postgres: Option<String>) {
         Some(url) => {
             println!("\n# PostgreSQL");
             load::measure("postgres", connect(&url).await, size, None).await;
+            println!("\n# PostgreSQL, one task read again and again");
+            hot::measure("postgres", connect(&url).await).await;
             println!("\n# PostgreSQL as it grows");
             let smaller = Size {
                 largest: size.largest / 10,
@@ -89,12 +101,8 @@ async fn run(size: Size, postgres: Option<String>) {
     }
 }
 
-async fn sqlite(path: &Path) -> Arc<dyn Store> {
-    Arc::new(
-        SqliteStore::open(path, SqliteOptions::default())
-            .await
-            .unwrap(),
-    )
+async fn sqlite(path: &Path, options: SqliteOptions) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(path, options).await.unwrap())
 }
 
 async fn connect(url: &str) -> Arc<dyn Store> {
