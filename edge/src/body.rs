@@ -1,15 +1,13 @@
 //! Reading a request's body within limits. What is in the body is not looked at here.
 
-use crate::limits::HttpLimits;
+use crate::limits::{BodyRoom, HttpLimits};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header::CONTENT_LENGTH};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use std::time::Duration;
-
-/// The most that is set aside before a byte has come, whatever the sender announces.
-const FORESIGHT: usize = 64 * 1024;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +18,9 @@ pub enum BodyError {
         /// How many bytes are allowed.
         limit: usize,
     },
+    /// The bodies of all callers together take as much memory as they may. 503, to be tried again.
+    #[error("too many large bodies at this moment: send it again soon")]
+    NoRoom,
     /// It did not come in time.
     #[error("the body did not arrive within {} s: send it faster", limit.as_secs_f32())]
     TooSlow {
@@ -33,7 +34,8 @@ pub enum BodyError {
 
 /// Reads the whole of `body`, at most `limits.body` bytes in at most `limits.body_time`.
 ///
-/// A length that is announced in `headers` and too large is refused before a byte is read.
+/// A length that is announced in `headers` and too large is refused before a byte is read. What comes in
+/// more than one piece takes its part of `limits.bodies` until the last clone of it is dropped.
 pub async fn read(
     body: Body,
     headers: &HeaderMap,
@@ -46,14 +48,15 @@ pub async fn read(
     if announced.is_some_and(|length| !fits(length)) || !fits(body.size_hint().lower()) {
         return Err(BodyError::TooLarge { limit: limits.body });
     }
-    tokio::time::timeout(limits.body_time, collect(body, limits.body))
+    tokio::time::timeout(limits.body_time, collect(body, limits))
         .await
         .unwrap_or(Err(BodyError::TooSlow {
             limit: limits.body_time,
         }))
 }
 
-async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BodyError> {
+async fn collect(mut body: Body, limits: &HttpLimits) -> Result<Bytes, BodyError> {
+    let limit = limits.body;
     let Some(first) = next(&mut body).await? else {
         return Ok(Bytes::new());
     };
@@ -67,20 +70,36 @@ async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BodyError> {
     let Some(second) = next(&mut body).await? else {
         return Ok(first);
     };
-    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut whole = BytesMut::with_capacity(
-        (first.len() + second.len()).saturating_add(expected.min(FORESIGHT)),
-    );
-    whole.extend_from_slice(&first);
+    let mut room = limits.bodies.take(1).ok_or(BodyError::NoRoom)?;
+    let mut bytes = BytesMut::with_capacity(first.len() + second.len());
+    bytes.extend_from_slice(&first);
     let mut piece = Some(second);
-    while let Some(bytes) = piece {
-        if bytes.len() > limit.saturating_sub(whole.len()) {
+    while let Some(more) = piece {
+        let length = bytes.len() + more.len();
+        if length > limit {
             return Err(BodyError::TooLarge { limit });
         }
-        whole.extend_from_slice(&bytes);
+        let held = room.num_permits().saturating_mul(BodyRoom::PAGE);
+        if length > held {
+            let more = limits.bodies.take(length - held);
+            room.merge(more.ok_or(BodyError::NoRoom)?);
+        }
+        bytes.extend_from_slice(&more);
         piece = next(&mut body).await?;
     }
-    Ok(whole.freeze())
+    Ok(Bytes::from_owner(Held { bytes, _room: room }))
+}
+
+/// A body with the room that it takes.
+struct Held {
+    bytes: BytesMut,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// The next piece that is not empty. Trailers are not for us.
@@ -155,6 +174,31 @@ mod tests {
             let error = read(body, &headers, &limits(5)).await.unwrap_err();
             assert!(matches!(error, BodyError::TooLarge { .. }), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn large_bodies_share_their_room() {
+        let limits = HttpLimits {
+            bodies: BodyRoom::new(2 * BodyRoom::PAGE),
+            ..limits(usize::MAX)
+        };
+        let headers = HeaderMap::new();
+        let page = || Bytes::from(vec![b'x'; BodyRoom::PAGE]);
+        let large = || Body::from_stream(stream::iter([io::Result::Ok(page()), Ok(page())]));
+        let first = read(large(), &headers, &limits).await.unwrap();
+        assert_eq!(first.len(), 2 * BodyRoom::PAGE);
+        let part = first.slice(..1);
+        drop(first);
+        let second = read(large(), &headers, &limits).await.unwrap_err();
+        assert!(matches!(second, BodyError::NoRoom), "{second}");
+        // A small one always goes through.
+        read(Body::from("small"), &headers, &limits).await.unwrap();
+        drop(part);
+        read(large(), &headers, &limits).await.unwrap();
+        let third = stream::iter([io::Result::Ok(page()), Ok(page()), Ok(page())]);
+        let third = read(Body::from_stream(third), &headers, &limits).await;
+        assert!(matches!(third, Err(BodyError::NoRoom)));
+        read(large(), &headers, &limits).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

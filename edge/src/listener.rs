@@ -21,6 +21,7 @@ use http::{HeaderValue, StatusCode, header};
 use pulse::{Order, Pulses};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -55,7 +56,8 @@ type TurnAway = dyn Fn(TurnedAway, Correlation) -> Response + Send + Sync;
 struct Shared {
     limits: HttpLimits,
     metrics: Arc<Metrics>,
-    requests: Semaphore,
+    /// How many requests handlers work on.
+    working: AtomicUsize,
     turn_away: Box<TurnAway>,
     pulses: Arc<Pulses>,
     protocols: connection::Protocols,
@@ -118,7 +120,7 @@ impl Listener {
         let connections = Arc::new(Semaphore::new(room as usize));
         let pulses = Pulses::new();
         let shared = Arc::new(Shared {
-            requests: Semaphore::new(self.limits.requests.clamp(1, Semaphore::MAX_PERMITS)),
+            working: AtomicUsize::new(0),
             protocols: connection::Protocols::new(&self.limits),
             limits: self.limits,
             metrics: self.metrics,

@@ -12,8 +12,9 @@ pub use traces::{current, follow};
 use crate::Secret;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tracing::Subscriber;
+use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -118,8 +119,16 @@ impl Drop for TelemetryGuard {
 pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
     let (subscriber, guard) = build(options, io::stderr)?;
     subscriber.try_init().map_err(TelemetryError::Twice)?;
+    TRACED.store(options.otlp.is_some(), Ordering::Relaxed);
     Ok(guard)
 }
+
+/// Whether traces go anywhere. If not, a span for each request is work for nothing.
+pub fn traced() -> bool {
+    TRACED.load(Ordering::Relaxed)
+}
+
+static TRACED: AtomicBool = AtomicBool::new(false);
 
 fn build<W>(
     options: &LogOptions,
@@ -147,7 +156,7 @@ where
     let traces = provider.as_ref().map(|provider| {
         // Only spans of ours: those of the HTTP client that carries them would never end.
         traces::layer(provider).with_filter(filter_fn(|meta| {
-            meta.is_span() && meta.target().starts_with("interzone")
+            meta.is_span() && *meta.level() <= Level::INFO && meta.target().starts_with("interzone")
         }))
     });
     let subscriber = registry().with(lines.with_filter(filter)).with(traces);

@@ -14,7 +14,7 @@ use rustls::ServerConfig;
 use sha2::{Digest, Sha256};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -104,17 +104,43 @@ pub(super) async fn welcome(
     };
     let pulse = Arc::clone(wire.entry.pulse());
     // In a box of its own, for a handshake needs much room and a connection is kept much longer.
-    let greeting = Box::pin(greet(wire, tls, shared.limits.handshake));
-    let greeted = tokio::select! {
+    let greeting = Box::pin({
+        let pulse = Arc::clone(&pulse);
+        async move {
+            match greet(wire, tls, shared.limits.handshake).await {
+                Ok(stream) => {
+                    shared.metrics.handshake("ok");
+                    Some(speak(stream, address, app, shared, pulse))
+                }
+                Err(why) => {
+                    shared.metrics.handshake(why);
+                    None
+                }
+            }
+        }
+    });
+    let spoken = tokio::select! {
         () = stop.cancelled() => return,
-        greeted = greeting => greeted,
+        spoken = greeting => spoken,
     };
-    let stream = match greeted {
-        Ok(stream) => stream,
-        Err(why) => return shared.metrics.handshake(why),
-    };
-    shared.metrics.handshake("ok");
+    drop(stop);
+    if let Some(spoken) = spoken {
+        spoken.await;
+        pulse.release();
+    }
+}
 
+/// HTTP on a connection, as the handshake agreed.
+///
+/// This is no async function, and connections are in boxes of exactly their size: as locals of a
+/// future they would be kept several times over, for as long as the connection is open.
+fn speak(
+    stream: TlsStream<Wire>,
+    address: SocketAddr,
+    app: Router,
+    shared: Arc<Shared>,
+    pulse: Arc<Pulse>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let session = stream.get_ref().1;
     let multiplexed = session.alpn_protocol() == Some(b"h2");
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
@@ -134,21 +160,21 @@ pub(super) async fn welcome(
     // An error is about one caller, who knows it already: there is nothing to do and, as callers can
     // make as many as they like, nothing to log.
     if multiplexed {
-        let connection = shared.protocols.http2.serve_connection(io, service);
-        drop(shared);
-        drive(connection, &pulse, |it| it.graceful_shutdown()).await;
+        let connection = Box::pin(shared.protocols.http2.serve_connection(io, service));
+        Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))
     } else {
         let connection = shared.protocols.http1.serve_connection(io, service);
-        drop(shared);
-        let connection = connection.with_upgrades();
-        drive(connection, &pulse, |it| it.graceful_shutdown()).await;
+        let connection = Box::pin(connection.with_upgrades());
+        Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))
     }
-    pulse.release();
 }
 
 /// Runs the connection to its end, and passes on what it is ordered to do.
-async fn drive<C: Future>(connection: C, pulse: &Pulse, close: impl Fn(Pin<&mut C>)) {
-    let mut connection = pin!(connection);
+async fn drive<C: Future>(
+    mut connection: Pin<Box<C>>,
+    pulse: Arc<Pulse>,
+    close: impl Fn(Pin<&mut C>),
+) {
     let mut closing = false;
     poll_fn(|cx| {
         match pulse.order(cx.waker()) {

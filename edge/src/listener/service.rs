@@ -8,13 +8,14 @@ use crate::request::{CORRELATION, Correlation};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::Response;
-use futures_util::future::Either;
-use http::{HeaderMap, Request};
+use futures_util::future::{Either, select};
+use http::{HeaderValue, Request};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use tower::Service;
 
@@ -27,48 +28,74 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) async fn answer(
+    /// The answer to a request.
+    ///
+    /// What can be done at once is done before there is a future: every idle connection keeps room
+    /// for it.
+    pub(super) fn answer(
         self: Arc<Self>,
         mut request: Request<Incoming>,
-    ) -> Result<http::Response<Tracked>, Infallible> {
+    ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
         let sent = request.headers().get(CORRELATION).cloned();
-        let turn_away = |why: TurnedAway, word: &'static str| {
-            self.shared.metrics.turned_away(word);
-            let mut headers = HeaderMap::new();
-            if let Some(sent) = sent {
-                headers.insert(CORRELATION, sent);
-            }
-            (self.shared.turn_away)(why, Correlation::from_headers(&headers))
-        };
-        let response = match self.shared.requests.try_acquire() {
-            Err(_) => turn_away(TurnedAway::Busy, "busy"),
-            Ok(_permit) => {
-                request.extensions_mut().insert(Arc::clone(&self.peer));
-                let mut app = self.app.clone();
-                let mut answer = pin!(app.call(request.map(Body::new)));
-                match futures_util::poll!(answer.as_mut()) {
-                    Poll::Ready(Ok(response)) => response,
-                    Poll::Pending => {
-                        // Boxed, for every idle connection keeps room for this future.
-                        let late = Box::pin(tokio::time::sleep(self.shared.limits.request_time));
-                        match futures_util::future::select(answer, late).await {
-                            Either::Left((Ok(response), _)) => response,
-                            Either::Right(_) => turn_away(TurnedAway::TooSlow, "too_slow"),
+        let work = Work::begin(&self).map(|work| {
+            request.extensions_mut().insert(Arc::clone(&self.peer));
+            (self.app.clone().call(request.map(Body::new)), work)
+        });
+        async move {
+            let response = match work {
+                None => self.turn_away(TurnedAway::Busy, sent),
+                Some((answer, _work)) => {
+                    let mut answer = pin!(answer);
+                    match futures_util::poll!(answer.as_mut()) {
+                        Poll::Ready(Ok(response)) => response,
+                        Poll::Pending => {
+                            let limit = self.shared.limits.request_time;
+                            let late = Box::pin(tokio::time::sleep(limit));
+                            match select(answer, late).await {
+                                Either::Left((Ok(response), _)) => response,
+                                Either::Right(_) => self.turn_away(TurnedAway::TooSlow, sent),
+                            }
                         }
                     }
                 }
-            }
-        };
-        Ok(track(response, running))
+            };
+            Ok(response.map(|body| Tracked {
+                body,
+                _running: running,
+            }))
+        }
+    }
+
+    fn turn_away(&self, why: TurnedAway, sent: Option<HeaderValue>) -> Response {
+        self.shared.metrics.turned_away(match why {
+            TurnedAway::Busy => "busy",
+            TurnedAway::TooSlow => "too_slow",
+        });
+        let headers = sent.map(|sent| (CORRELATION, sent)).into_iter().collect();
+        (self.shared.turn_away)(why, Correlation::from_headers(&headers))
     }
 }
 
-fn track(response: Response, running: Running) -> http::Response<Tracked> {
-    response.map(|body| Tracked {
-        body,
-        _running: running,
-    })
+/// One of the requests that handlers may work on at the same time.
+struct Work(Arc<Desk>);
+
+impl Work {
+    fn begin(desk: &Arc<Desk>) -> Option<Self> {
+        let Shared {
+            limits, working, ..
+        } = &*desk.shared;
+        // Made first, so that it takes back what it adds whatever comes of it.
+        let before = working.fetch_add(1, Ordering::Relaxed);
+        let work = Self(Arc::clone(desk));
+        (before < limits.requests.max(1)).then_some(work)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.shared.working.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A response's body that counts as running until it is dropped.

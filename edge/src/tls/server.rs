@@ -33,8 +33,8 @@ pub struct ServerTls {
 struct Inner {
     files: TlsFiles,
     config: ArcSwap<ServerConfig>,
-    /// What the files held when they were last looked at, good or not.
-    seen: Mutex<[u8; 32]>,
+    /// The print of what is in use.
+    used: Mutex<[u8; 32]>,
     reloads: watch::Sender<u64>,
 }
 
@@ -45,7 +45,7 @@ impl ServerTls {
         Ok(Self {
             inner: Arc::new(Inner {
                 config: ArcSwap::from_pointee(texts.config(files)?),
-                seen: Mutex::new(texts.print()),
+                used: Mutex::new(texts.print()),
                 reloads: watch::Sender::new(0),
                 files: files.clone(),
             }),
@@ -66,24 +66,24 @@ impl ServerTls {
     /// are not good, what was loaded before stays in use. Gives whether there was a change.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let texts = Texts::read(&self.inner.files)?;
-        let mut seen = self
+        let mut used = self
             .inner
-            .seen
+            .used
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let print = texts.print();
-        if std::mem::replace(&mut *seen, print) == print {
+        if *used == texts.print() {
             return Ok(false);
         }
         self.inner
             .config
             .store(Arc::new(texts.config(&self.inner.files)?));
+        *used = texts.print();
         self.inner.reloads.send_modify(|count| *count += 1);
         Ok(true)
     }
 
     /// Looks at the files `every` so often, until `stop`. It compares what is in them, so a file that
-    /// was touched or replaced by its like is no change. A failure is told once.
+    /// was touched or replaced by its like is no change. A failure is told once, not at every look.
     pub async fn reload_when_changed(self, every: Duration, stop: CancellationToken) {
         let mut told = String::new();
         let mut clock = tokio::time::interval(every.max(Duration::from_millis(10)));
@@ -104,7 +104,7 @@ impl ServerTls {
                     told.clear();
                     tracing::info!(cert = %self.inner.files.cert.display(), "new certificate in use");
                 }
-                Ok(false) => {}
+                Ok(false) => told.clear(),
                 Err(error) => {
                     let text = error.to_string();
                     if told != text {
@@ -312,7 +312,10 @@ mod tests {
         fs::write(&made.cert, "").unwrap();
         tls.reload().unwrap_err();
         assert!(Arc::ptr_eq(&tls.config(), &before));
+        tls.reload().unwrap_err();
         fs::write(&made.cert, good).unwrap();
+        assert!(!tls.reload().unwrap());
+        DevCa::open_or_make(folder.path(), &["zone.test".to_owned()]).unwrap();
         assert!(tls.reload().unwrap());
         assert!(!Arc::ptr_eq(&tls.config(), &before));
         assert_eq!(*tls.reloads().borrow(), 1);

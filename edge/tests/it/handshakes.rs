@@ -50,7 +50,9 @@ async fn both_versions_of_tls_are_spoken() {
         let answer = ask(&mut stream, "/").await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
-    assert!(house.counted("interzone_tls_handshakes_total{outcome=\"ok\"} 2"));
+    house
+        .until("interzone_tls_handshakes_total{outcome=\"ok\"} 2")
+        .await;
     house.end().await;
 }
 
@@ -111,7 +113,9 @@ async fn a_client_without_a_certificate_is_refused_if_one_is_asked_for() {
     let mut stream = house.connect_by(&caller).await.unwrap();
     let answer = ask(&mut stream, "/").await.unwrap();
     assert!(answer.contains(&format!("127.0.0.1 {print}")), "{answer}");
-    assert!(house.counted("interzone_tls_handshakes_total{outcome=\"failed\"} 2"));
+    house
+        .until("interzone_tls_handshakes_total{outcome=\"failed\"} 2")
+        .await;
     house.end().await;
 }
 
@@ -196,12 +200,9 @@ async fn a_slow_handshake_is_cut_off() {
     let mut rest = Vec::new();
     let _ = soon("a close", silent.read_to_end(&mut rest)).await;
     assert!(rest.is_empty());
-    soon("the count", async {
-        while !house.counted("interzone_tls_handshakes_total{outcome=\"too_slow\"} 1") {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    house
+        .until("interzone_tls_handshakes_total{outcome=\"too_slow\"} 1")
+        .await;
 
     // One that has begun is no better.
     let mut slow = TcpStream::connect(house.address).await.unwrap();

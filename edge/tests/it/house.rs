@@ -142,9 +142,19 @@ impl House {
             .await
     }
 
-    /// One of the lines of the metrics.
-    pub(crate) fn counted(&self, line: &str) -> bool {
+    /// Whether this is one of the lines of the metrics.
+    pub(crate) fn counts(&self, line: &str) -> bool {
         self.metrics.encode().lines().any(|found| found == line)
+    }
+
+    /// Waits until it is.
+    pub(crate) async fn until(&self, line: &str) {
+        soon(line, async {
+            while !self.counts(line) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
 
     pub(crate) async fn end(self) {

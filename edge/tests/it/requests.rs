@@ -68,7 +68,9 @@ async fn more_requests_than_allowed_are_turned_away() {
     assert_eq!(first.text().await.unwrap(), "waited");
     let third = client.get(house.url("/")).send().await.unwrap();
     assert_eq!(third.status(), 200);
-    assert!(house.counted("interzone_requests_turned_away_total{reason=\"busy\"} 1"));
+    house
+        .until("interzone_requests_turned_away_total{reason=\"busy\"} 1")
+        .await;
     house.end().await;
 }
 
@@ -98,8 +100,8 @@ async fn a_handler_that_takes_too_long_is_given_up() {
 async fn a_socket_can_become_something_else() {
     let (waits, go) = (Arc::default(), Arc::default());
     let mut plan = Plan::new(app(&waits, &go)).limits(|limits| {
-        limits.idle = Duration::from_millis(50);
-        limits.header_time = Duration::from_millis(50);
+        limits.idle = Duration::from_millis(500);
+        limits.header_time = Duration::from_millis(500);
     });
     plan.grace = Duration::from_millis(50);
     let house = plan.build().await;
@@ -126,7 +128,7 @@ async fn a_socket_can_become_something_else() {
     let mut echo = [0; 4];
     soon("an echo", stream.read_exact(&mut echo)).await.unwrap();
     assert_eq!(&echo, b"ping");
-    assert!(house.counted("interzone_connections 1"));
+    house.until("interzone_connections 1").await;
 
     // Its handler does not know of the stop, so it is cut at the end of the grace.
     house.end().await;
