@@ -4,6 +4,7 @@
 use crate::client::Client;
 use crate::error::Error;
 use feed::Feed;
+use futures_util::stream::{self, Stream};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{Scope, StreamChunk, StreamStatus, TaskObject};
 use interzone_protocol::vocab::{Artifact, Message};
@@ -111,6 +112,14 @@ macro_rules! watch {
             /// Giving up on the future, as in a `select!`, loses nothing.
             pub async fn next(&mut self) -> Option<Result<Watched, Error>> {
                 self.0.next().await
+            }
+
+            /// The watch as a stream, for those who combine streams.
+            pub fn into_stream(self) -> impl Stream<Item = Result<Watched, Error>> + Send {
+                stream::unfold(self, |mut watch| async move {
+                    let event = watch.next().await?;
+                    Some((event, watch))
+                })
             }
 
             /// The sequence number of the last event: what to give to a later watch as `after`.

@@ -265,3 +265,14 @@ async fn names_that_are_no_methods_are_not_sent() {
     }
     assert!(script.seen().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_may_go_to_another_thread() {
+    let script = Script::new(|seen| seen.result(task_result("t-1")));
+    let client = script.client();
+    let call = tokio::spawn(async move { client.tasks_get(&get("t-1")).await });
+    assert_eq!(call.await.unwrap().unwrap().task_id, "t-1");
+    let client = script.client();
+    let batch = tokio::spawn(async move { client.batch().send().await.is_ok() });
+    assert!(batch.await.unwrap());
+}

@@ -219,9 +219,15 @@ async fn an_old_token_is_used_while_the_issuer_is_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_token_is_renewed_once() {
+    // Some refusals come when the new token is long there, and must not cost that one its life.
     let refuse_first = |status: u16, code: i64| {
+        let calls = AtomicUsize::new(0);
         move |seen: &Seen| match seen.header("authorization") {
-            Some("Bearer token-1") => seen.error(status, code, json!({})),
+            Some("Bearer token-1") => {
+                let late = u32::try_from(calls.fetch_add(1, Ordering::Relaxed)).unwrap();
+                let refused = seen.error(status, code, json!({}));
+                Step::Late(Duration::from_millis(10) * late, Box::new(refused))
+            }
             _ => seen.result(task_result("t-1")),
         }
     };

@@ -1,6 +1,7 @@
 //! Watching: through broken connections, silence and renewed tokens, each event once.
 
 use crate::script::{Piece, Script, Seen, Step, task};
+use futures_util::StreamExt;
 use interzone_client::{
     AnswerFault, ClientCredentials, Error, RetryPolicy, StreamWatch, TaskWatch, Watched,
 };
@@ -383,6 +384,17 @@ async fn events_without_numbers_are_told_too() {
     assert_eq!(brief(&watch.next().await.unwrap().unwrap()), "WORKING");
     assert!(begun.elapsed() < Duration::from_secs(1), "and soon");
     assert_eq!(all(&mut watch).await, ["failed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_a_stream_that_may_go_to_another_thread() {
+    let script = Script::steps(vec![events(
+        &[&status(Some(1), "WORKING"), &done(Some(2))],
+        vec![],
+    )]);
+    let watch = script.client().watch_task("t-1", None);
+    let collect = tokio::spawn(watch.into_stream().collect::<Vec<_>>());
+    assert_eq!(collect.await.unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
