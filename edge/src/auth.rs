@@ -236,7 +236,7 @@ impl Authenticator {
         let identity = match self.known.find(&hash, now) {
             Some(known) => known?,
             // Boxed, to keep the future of the usual case small.
-            None => Box::pin(self.verify(token, hash, now)).await?,
+            None => Box::pin(self.verify(bearer::text(token)?, hash, now)).await?,
         };
         self.still_good(&identity, peer, now)?;
         Ok(identity)
@@ -285,6 +285,11 @@ impl Authenticator {
         let Some(introspector) = &self.introspector else {
             return Err(Refusal::Invalid(reason::OPAQUE));
         };
+        // Of many requests with one token, one asks and the others hear what it was told.
+        let _turn = introspector.turn(&hash).await?;
+        if let Some(known) = self.known.find(&hash, now) {
+            return known;
+        }
         match introspector.ask(token, &expect, now).await {
             Ok(identity) => Ok(self.known.good(hash, identity)),
             Err(refusal) => {

@@ -54,6 +54,9 @@ pub enum EgressError {
     /// It leads to an address that is not public.
     #[error("the url leads to an address that is not public")]
     Private,
+    /// An address that others could read in another way.
+    #[error("the url must spell an address as four decimal numbers with dots between them")]
+    Spelling,
     /// A header cannot be sent.
     #[error("a header for the call cannot be sent")]
     Header,
@@ -83,6 +86,7 @@ impl EgressError {
             Self::Scheme => "url_scheme",
             Self::Credentials => "url_credentials",
             Self::Private => "url_not_public",
+            Self::Spelling => "url_numeric_host",
             Self::Header => "header",
             Self::Unreachable(_) => "unreachable",
             Self::TooSlow => "timeout",
@@ -101,6 +105,7 @@ impl EgressError {
             | Self::Scheme
             | Self::Credentials
             | Self::Private
+            | Self::Spelling
             | Self::Header
             | Self::TooMuch { .. } => false,
         }

@@ -52,6 +52,9 @@ const LOGINS_PER_NAME: u32 = 10;
 /// The same from one address, which may stand for a whole office.
 const LOGINS_PER_ADDRESS: u32 = 60;
 
+/// Tokens that one client may take back in a minute. All of them are kept in memory for a while.
+const REVOCATIONS: u32 = 60;
+
 /// A scope that may be granted, and what it means to a person who is asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
@@ -151,6 +154,7 @@ struct Inner {
     looked: AtomicU64,
     by_name: RateLimiter,
     by_address: RateLimiter,
+    revocations: RateLimiter,
 }
 
 impl Issuer {
@@ -200,6 +204,7 @@ impl Issuer {
             looked: AtomicU64::new(0),
             by_name: limiter(LOGINS_PER_NAME),
             by_address: limiter(LOGINS_PER_ADDRESS),
+            revocations: limiter(REVOCATIONS),
             clock,
         })))
     }

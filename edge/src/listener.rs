@@ -209,7 +209,9 @@ async fn next(
             continue;
         }
         // The others, such as too many open files, are about us, and stay until something is closed.
-        tracing::error!(%error, "connections cannot be accepted, trying again");
+        if pause == BACKOFF.0 {
+            tracing::error!(%error, "connections cannot be accepted, trying again until they can");
+        }
         tokio::select! {
             () = stop.cancelled() => return None,
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(BACKOFF.1),

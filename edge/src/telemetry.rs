@@ -1,4 +1,4 @@
-//! What a node tells of itself: logs on standard error, traces to a collector, numbers to whoever
+//! What a node tells of itself: logs for whoever runs it, traces to a collector, numbers to whoever
 //! asks. It is set up once, at the start; nothing in here decides anything about a request.
 
 mod metrics;
@@ -11,7 +11,6 @@ pub use traces::{current, follow};
 
 use crate::Secret;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::{Level, Subscriber};
@@ -115,9 +114,13 @@ impl Drop for TelemetryGuard {
     }
 }
 
-/// Sets up logs, and traces if they are wanted, for the whole process.
-pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
-    let (subscriber, guard) = build(options, io::stderr)?;
+/// Sets up logs, and traces if they are wanted, for the whole process. Lines go to what `writer` gives;
+/// for a program that is `std::io::stderr`, which only the program itself may open.
+pub fn init<W>(options: &LogOptions, writer: W) -> Result<TelemetryGuard, TelemetryError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let (subscriber, guard) = build(options, writer)?;
     subscriber.try_init().map_err(TelemetryError::Twice)?;
     TRACED.store(options.otlp.is_some(), Ordering::Relaxed);
     Ok(guard)

@@ -22,8 +22,9 @@ pub fn sole_authorization(headers: &HeaderMap) -> Result<Option<&HeaderValue>, R
     }
 }
 
-/// The token in a header's value.
-pub(super) fn token(header: Option<&HeaderValue>) -> Result<&str, Refusal> {
+/// The token in a header's value. Its letters are not looked at yet: a token that is known has been
+/// looked at before.
+pub(super) fn token(header: Option<&HeaderValue>) -> Result<&[u8], Refusal> {
     let value = header.ok_or(Refusal::Missing)?;
     let bytes = value.as_bytes();
     let (scheme, rest) = bytes
@@ -40,10 +41,19 @@ pub(super) fn token(header: Option<&HeaderValue>) -> Result<&str, Refusal> {
         Some(_) => return Err(Refusal::Missing),
     }
     let token = rest.trim_ascii();
-    if token.is_empty() || token.len() > LONGEST || !token.iter().all(is_token_byte) {
-        return Err(Refusal::Malformed);
+    match (1..=LONGEST).contains(&token.len()) {
+        true => Ok(token),
+        false => Err(Refusal::Malformed),
     }
-    std::str::from_utf8(token).map_err(|_| Refusal::Malformed)
+}
+
+/// The token as text, if it has only the letters that a token may have.
+pub(super) fn text(token: &[u8]) -> Result<&str, Refusal> {
+    let text = std::str::from_utf8(token).map_err(|_| Refusal::Malformed)?;
+    match token.iter().all(is_token_byte) {
+        true => Ok(text),
+        false => Err(Refusal::Malformed),
+    }
 }
 
 /// The alphabet of RFC 6750, 2.1 (`b64token`).
@@ -53,12 +63,13 @@ const fn is_token_byte(byte: &u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST, Refusal, sole_authorization, token};
+    use super::{LONGEST, Refusal, sole_authorization, text, token};
     use http::header::AUTHORIZATION;
     use http::{HeaderMap, HeaderValue};
 
     fn read(value: &str) -> Result<String, Refusal> {
-        token(Some(&HeaderValue::from_str(value).unwrap())).map(str::to_owned)
+        let value = HeaderValue::from_str(value).unwrap();
+        token(Some(&value)).and_then(text).map(str::to_owned)
     }
 
     #[test]
@@ -88,7 +99,7 @@ mod tests {
             assert_eq!(read(bad), Err(Refusal::Malformed), "{bad}");
         }
         let raw = HeaderValue::from_bytes(b"Bearer \xc3\xa9").unwrap();
-        assert_eq!(token(Some(&raw)), Err(Refusal::Malformed));
+        assert_eq!(token(Some(&raw)).and_then(text), Err(Refusal::Malformed));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A token goes to the configured issuer and nowhere else.
 
-use super::jwt::{Confirmation, Expect, Seconds, Words};
+use super::jwt::{Confirmation, Expect, Seconds, Words, check_names};
+use super::known::TokenHash;
 use super::{Identity, Refusal, reason};
 use crate::capped;
 use crate::secret::Secret;
@@ -10,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, MutexGuard};
 use url::Url;
 use url::form_urlencoded::{self, byte_serialize};
 
@@ -19,6 +20,7 @@ const FRESH: u64 = 60;
 /// How long whoever has a token without end may go on without showing it again, in seconds.
 const ENDLESS: u64 = 3600;
 /// How many questions may be open at once; the rest waits, at most as long as one question may take.
+/// Tokens take turns by their hash, so that nobody asks about the same one at the same time.
 const AT_ONCE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 const LARGEST: usize = 64 << 10;
@@ -38,7 +40,7 @@ pub(super) struct Introspector {
     url: Url,
     authorization: http::HeaderValue,
     http: reqwest::Client,
-    turns: Semaphore,
+    turns: Vec<Mutex<()>>,
 }
 
 impl Introspector {
@@ -53,8 +55,16 @@ impl Introspector {
             url,
             authorization,
             http,
-            turns: Semaphore::new(AT_ONCE),
+            turns: (0..AT_ONCE).map(|_| Mutex::default()).collect(),
         })
+    }
+
+    /// Waits for the turn of a token.
+    pub(super) async fn turn(&self, hash: &TokenHash) -> Result<MutexGuard<'_, ()>, Refusal> {
+        let place = hash.first().map_or(0, |byte| usize::from(*byte)) % AT_ONCE;
+        let turn = self.turns.get(place).ok_or(Refusal::Unavailable)?;
+        let turn = tokio::time::timeout(PATIENCE, turn.lock()).await;
+        turn.map_err(|_| Refusal::Unavailable)
     }
 
     /// Asks the issuer.
@@ -73,7 +83,6 @@ impl Introspector {
     }
 
     async fn post(&self, token: &str) -> Option<Answer> {
-        let _turn = self.turns.acquire().await.ok()?;
         let form = form_urlencoded::Serializer::new(String::new())
             .append_pair("token", token)
             .append_pair("token_type_hint", "access_token")
@@ -156,6 +165,7 @@ impl Answer {
         let subject = subject.or_else(|| client.clone());
         let subject = subject.ok_or(Refusal::Invalid(reason::SUBJECT))?;
         let client = client.unwrap_or_else(|| subject.clone());
+        check_names([&subject, &client])?;
         let mut identity = Identity::new(subject, client, Words::scopes(self.scope), expires_at);
         identity.issued_at = self.iat.map_or(0, |iat| iat.0);
         identity.fresh_until = fresh_until;

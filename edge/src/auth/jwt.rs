@@ -132,12 +132,23 @@ impl<'a> Unproven<'a> {
             .flatten()
             .find(|client| !client.is_empty())
             .unwrap_or_else(|| subject.clone());
+        check_names([&subject, &client])?;
         let scopes = claims.scope.or(claims.scp).or(claims.permissions);
         let mut identity = Identity::new(subject, client, Words::scopes(scopes), expires_at);
         identity.issued_at = issued_at;
         identity.token_id = claims.jti.map(Into::into);
         identity.certificate = claims.cnf.map(Confirmation::certificate).transpose()?;
         Ok(identity)
+    }
+}
+
+/// Names go into records and logs, so they have an end and nothing in them that cannot be seen.
+/// 255 characters are what OpenID Connect allows a subject.
+pub(super) fn check_names(names: [&str; 2]) -> Result<(), Refusal> {
+    let fits = |name: &str| name.len() <= 255 && !name.chars().any(char::is_control);
+    match names.into_iter().all(fits) {
+        true => Ok(()),
+        false => Err(Refusal::Invalid(reason::SUBJECT)),
     }
 }
 

@@ -17,9 +17,9 @@ const BAD_FOR: u64 = 10;
 /// The SHA-256 of a token.
 pub(super) type TokenHash = [u8; 32];
 
-pub(super) fn hash(token: &str) -> TokenHash {
+pub(super) fn hash(token: &[u8]) -> TokenHash {
     let mut hash = [0; 32];
-    let made = digest(&SHA256, token.as_bytes());
+    let made = digest(&SHA256, token);
     hash.iter_mut()
         .zip(made.as_ref())
         .for_each(|(place, byte)| *place = *byte);

@@ -260,6 +260,11 @@ async fn claims_that_do_not_fit_are_refused() {
         (without("sub"), invalid(reason::SUBJECT)),
         (with("sub", json!("")), invalid(reason::SUBJECT)),
         (with("sub", json!(7)), invalid(reason::MALFORMED)),
+        (with("sub", json!("a\nb")), invalid(reason::SUBJECT)),
+        (
+            with("client_id", json!("a".repeat(256))),
+            invalid(reason::SUBJECT),
+        ),
         (
             with("cnf", json!({"x5t#S256": "short"})),
             invalid(reason::BINDING),

@@ -68,12 +68,17 @@ pub(super) fn vet(text: &str, allow: &AllowList) -> Result<Vetted, EgressError> 
     if text.chars().any(|c| c.is_ascii_control() || c == '\\') || text.trim() != text {
         return Err(EgressError::Malformed);
     }
+    // It would also read `https:host` and `https:///host`, which others take for something else.
+    let rest = text.split_once(':').map_or("", |(_, rest)| rest);
+    if !rest.starts_with("//") || rest.starts_with("///") {
+        return Err(EgressError::Malformed);
+    }
     let mut url = Url::parse(text).map_err(EgressError::Unreadable)?;
     url.set_fragment(None);
     if !matches!(url.scheme(), "http" | "https") {
         return Err(EgressError::Scheme);
     }
-    if !url.username().is_empty() || url.password().is_some() || has_userinfo(text) {
+    if !url.username().is_empty() || url.password().is_some() || authority(text).contains('@') {
         return Err(EgressError::Credentials);
     }
     if url.port() == Some(0) {
@@ -95,21 +100,29 @@ pub(super) fn vet(text: &str, allow: &AllowList) -> Result<Vetted, EgressError> 
         Host::Ipv6(address) => is_public(address.into()),
         Host::Domain(name) => is_public_name(name),
     };
-    match public {
-        true => Ok(Vetted {
-            url,
-            excepted: false,
-        }),
-        false => Err(EgressError::Private),
+    if !public {
+        return Err(EgressError::Private);
     }
+    // Somebody who reads the same letters another way would call another machine.
+    if let Some(Host::Ipv4(address)) = url.host()
+        && !authority(text).starts_with(&address.to_string())
+    {
+        return Err(EgressError::Spelling);
+    }
+    Ok(Vetted {
+        url,
+        excepted: false,
+    })
 }
 
-/// An empty userinfo (`https://@host`) leaves no trace in the parsed URL.
-fn has_userinfo(text: &str) -> bool {
-    let after_scheme = text.split_once(':').map_or("", |(_, rest)| rest);
-    let authority = after_scheme.trim_start_matches('/');
-    let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
-    authority.get(..end).is_some_and(|part| part.contains('@'))
+/// Host and port as they were written, with whatever stands before them. An empty userinfo
+/// (`https://@host`) leaves no trace in the parsed URL.
+fn authority(text: &str) -> &str {
+    let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
+    let end = after_scheme.find(['/', '?', '#']);
+    after_scheme
+        .get(..end.unwrap_or(after_scheme.len()))
+        .unwrap_or("")
 }
 
 fn is_public_name(name: &str) -> bool {
@@ -118,11 +131,11 @@ fn is_public_name(name: &str) -> bool {
         return false;
     }
     let name = name.to_ascii_lowercase();
-    let inner = |suffix: &&str| {
-        name.strip_suffix(*suffix)
+    let inner = |suffix: &str| {
+        name.strip_suffix(suffix)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
     // A last label of digits is not a name of the internet, whatever a resolver makes of it.
     let last = name.rsplit('.').next().unwrap_or_default();
-    !INNER.iter().any(|suffix| inner(&suffix)) && !last.bytes().all(|byte| byte.is_ascii_digit())
+    !INNER.iter().any(|suffix| inner(suffix)) && !last.bytes().all(|byte| byte.is_ascii_digit())
 }

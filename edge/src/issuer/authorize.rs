@@ -4,7 +4,7 @@
 //! is wrong before that is told on a page.
 
 use super::answer::Failure;
-use super::clients::{Client, Grant};
+use super::clients::{Client, Grant, check_id};
 use super::form::Parameters;
 use super::grants::{Agreed, is_unreserved};
 use super::page::{self, Consent, Ticket};
@@ -16,6 +16,7 @@ use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY};
 use http::{HeaderMap, StatusCode, Uri};
+use std::net::IpAddr;
 
 /// What a person is told when the name or the passphrase is wrong, whichever it is.
 const WRONG: &str = "The name or the passphrase is wrong.";
@@ -27,6 +28,8 @@ pub(super) struct Asked {
     pub(super) client: Client,
     pub(super) redirect: RedirectUri,
     pub(super) redirect_text: String,
+    /// False if it is the only one that is registered, and the client did not name it.
+    pub(super) redirect_named: bool,
     pub(super) state: Option<String>,
     pub(super) scope: Option<String>,
     pub(super) challenge: String,
@@ -116,6 +119,7 @@ impl Inner {
             client,
             redirect,
             redirect_text,
+            redirect_named: parameters.get("redirect_uri").is_some(),
             state,
         };
         Ok((asked, scopes))
@@ -149,12 +153,7 @@ impl Inner {
             .unwrap_or_default()
             .trim()
             .to_ascii_lowercase();
-        let address = peer
-            .map(|peer| peer.address.ip().to_string())
-            .unwrap_or_default();
-        let too_often =
-            self.by_address.check(&address).is_err() || self.by_name.check(&name).is_err();
-        if too_often {
+        if self.too_often(&name, peer) {
             return again(TOO_OFTEN, StatusCode::TOO_MANY_REQUESTS);
         }
         let passphrase = form.get("passphrase").unwrap_or_default().trim();
@@ -165,12 +164,25 @@ impl Inner {
         let agreed = Agreed {
             client_id: asked.client.id.clone(),
             redirect_uri: asked.redirect_text.clone(),
+            redirect_named: asked.redirect_named,
             challenge: asked.challenge.clone(),
             scopes: self.scopes(&asked.client, asked.scope.as_deref())?,
             person: name,
         };
         let code = self.new_code(agreed, now).await?;
         Ok(self.send_back(&place.0, place.1.as_deref(), &[("code", &code)]))
+    }
+
+    /// Counts an attempt. Keys of the limiters are short, whatever somebody sends as a name.
+    fn too_often(&self, name: &str, peer: Option<Peer>) -> bool {
+        let name = check_id(name).map_or("", |()| name);
+        let address = match peer.map(|peer| peer.address.ip().to_canonical()) {
+            None => String::new(),
+            Some(IpAddr::V4(address)) => address.to_string(),
+            // Whoever has one address of IPv6 has the whole network of it (/64).
+            Some(IpAddr::V6(address)) => (address.to_bits() >> 64).to_string(),
+        };
+        self.by_address.check(&address).is_err() || self.by_name.check(name).is_err()
     }
 
     fn show(

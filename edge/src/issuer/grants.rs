@@ -26,6 +26,8 @@ const MOST_TOKENS: usize = 32;
 pub(super) struct Agreed {
     pub(super) client_id: String,
     pub(super) redirect_uri: String,
+    /// True if the client named it; then it must name it again (RFC 6749, 4.1.3).
+    pub(super) redirect_named: bool,
     pub(super) challenge: String,
     pub(super) scopes: Vec<String>,
     pub(super) person: String,
@@ -84,10 +86,10 @@ impl Inner {
         let (id, secret) = parts(code).ok_or(USED)?;
         let Some(taken) = self.keep.take(CODE, id).await? else {
             // Used before: what came of it is not to be trusted.
-            if let Some((_, grant)) = self.grant(id).await? {
-                if credential::matches(secret, Some(&grant.code_sha256)) {
-                    self.end(id, &grant).await?;
-                }
+            if let Some((_, grant)) = self.grant(id).await?
+                && credential::matches(secret, Some(&grant.code_sha256))
+            {
+                self.end(id, &grant).await?;
             }
             return Err(USED);
         };
@@ -95,7 +97,7 @@ impl Inner {
         let agreed = record.agreed;
         if !credential::matches(secret, Some(&record.secret_sha256))
             || agreed.client_id != client.id
-            || redirect_uri != Some(&agreed.redirect_uri)
+            || redirect_uri.map_or(agreed.redirect_named, |uri| uri != agreed.redirect_uri)
         {
             return Err(USED);
         }

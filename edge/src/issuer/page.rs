@@ -145,10 +145,11 @@ impl Consent<'_> {
              <form method=\"post\" action=\"/oauth2/authorize\" autocomplete=\"on\">",
             Escaped(&asked.redirect.origin()),
         );
+        let redirect = asked.redirect_named.then_some(asked.redirect_text.as_str());
         let hidden = [
             ("response_type", Some("code")),
             ("client_id", Some(asked.client.id.as_str())),
-            ("redirect_uri", Some(asked.redirect_text.as_str())),
+            ("redirect_uri", redirect),
             ("state", asked.state.as_deref()),
             ("scope", asked.scope.as_deref()),
             ("code_challenge", Some(asked.challenge.as_str())),

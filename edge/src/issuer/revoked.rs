@@ -46,15 +46,17 @@ impl Table {
 impl Revoked {
     /// Reads the records.
     pub(super) async fn refresh(&self, keep: &dyn Keep) -> Result<(), KeepError> {
-        loop {
-            let before = self.0.load_full();
-            let read = Arc::new(Table::read(keep).await?);
-            // What was taken back here while we read may be missing in what we read: read again.
-            let found = self.0.compare_and_swap(&before, read);
-            if Arc::ptr_eq(&found, &before) {
-                return Ok(());
+        let before = self.0.load_full();
+        let read = Table::read(keep).await?;
+        self.0.rcu(|current| {
+            let mut table = read.clone();
+            // What was taken back here while we read may be missing in what we read.
+            if !Arc::ptr_eq(current, &before) {
+                table.tokens.extend(current.tokens.iter().cloned());
             }
-        }
+            table
+        });
+        Ok(())
     }
 
     /// Takes one token back: everywhere soon, here at once.

@@ -181,6 +181,10 @@ impl Inner {
         if *identity.client != *client.id {
             return Err(Failure::grant("the token was issued to another client"));
         }
+        // RFC 7009, 2.2.1: to be tried again later.
+        if self.revocations.check(&client.id).is_err() {
+            return Err(Failure::unavailable());
+        }
         if let Some(id) = &identity.token_id {
             let end = identity.expires_at();
             self.revoked.token(self.keep.as_ref(), id, end).await?;

@@ -1,6 +1,9 @@
 //! The signs of life of every connection, and the sweep that reads them. A connection writes a few
 //! numbers as it goes; whether they are good is judged here alone.
 
+#[cfg(test)]
+mod tests;
+
 use crate::limits::HttpLimits;
 use futures_util::task::AtomicWaker;
 use std::collections::HashMap;

@@ -4,7 +4,7 @@ use crate::house::{Caller, ClientCa, House, Plan, ask, read_to_close, soon};
 use axum::{Extension, Router, routing::get};
 use interzone_edge::listener::Peer;
 use interzone_edge::tls::DevCa;
-use rustls::ProtocolVersion;
+use rustls::{HandshakeKind, ProtocolVersion};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -116,6 +116,32 @@ async fn a_client_without_a_certificate_is_refused_if_one_is_asked_for() {
     house
         .until("interzone_tls_handshakes_total{outcome=\"failed\"} 2")
         .await;
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_returns_is_known_by_its_ticket() {
+    let mut plan = Plan::new(app());
+    plan.mutual = true;
+    let house = plan.build().await;
+    let identity = ClientCa::identity(house.folder.path());
+    let print = hex(&Sha256::digest(&identity.0));
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let caller = Caller {
+            version,
+            identity: Some((identity.0.clone(), identity.1.clone_key())),
+            ..Caller::default()
+        };
+        let config = house.config(&caller);
+        for expect in [HandshakeKind::Full, HandshakeKind::Resumed] {
+            let stream = house.connect_with(Arc::clone(&config)).await;
+            let mut stream = stream.unwrap();
+            assert_eq!(stream.get_ref().1.handshake_kind(), Some(expect));
+            // Who it is has not been forgotten.
+            let answer = ask(&mut stream, "/").await.unwrap();
+            assert!(answer.contains(&print), "{expect:?} {answer}");
+        }
+    }
     house.end().await;
 }
 

@@ -120,6 +120,21 @@ impl House {
     }
 
     pub(crate) async fn connect_by(&self, caller: &Caller) -> io::Result<TlsStream<TcpStream>> {
+        self.connect_with(self.config(caller)).await
+    }
+
+    pub(crate) async fn connect_with(
+        &self,
+        config: Arc<ClientConfig>,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let tcp = TcpStream::connect(self.address).await?;
+        TlsConnector::from(config)
+            .connect(ServerName::try_from("localhost").unwrap(), tcp)
+            .await
+    }
+
+    /// What a caller remembers from one connection to the next.
+    pub(crate) fn config(&self, caller: &Caller) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         for ca in CertificateDer::pem_file_iter(&self.files.ca).unwrap() {
             roots.add(ca.unwrap()).unwrap();
@@ -136,10 +151,7 @@ impl House {
                 .unwrap(),
         };
         config.alpn_protocols = vec![caller.alpn.to_vec()];
-        let tcp = TcpStream::connect(self.address).await?;
-        TlsConnector::from(Arc::new(config))
-            .connect(ServerName::try_from("localhost").unwrap(), tcp)
-            .await
+        Arc::new(config)
     }
 
     /// Whether this is one of the lines of the metrics.

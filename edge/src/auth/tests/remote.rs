@@ -248,6 +248,26 @@ async fn opaque_tokens_are_asked_about_and_remembered_for_a_minute() {
 }
 
 #[tokio::test]
+async fn many_requests_with_one_token_ask_once() {
+    let (remote, url) = Remote::start().await;
+    let auth = Arc::new(asking(&url, &Clock::set(NOW)));
+    let told = json!({"active": true, "sub": "ada"});
+    remote
+        .inside
+        .lock()
+        .unwrap()
+        .tokens
+        .insert("opaque".into(), told);
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let auth = Arc::clone(&auth);
+        callers.spawn(async move { show(&auth, "opaque").await.is_ok() });
+    }
+    assert!(callers.join_all().await.into_iter().all(|good| good));
+    assert_eq!(remote.asked(), 1);
+}
+
+#[tokio::test]
 async fn what_the_issuer_says_of_an_opaque_token_is_judged() {
     let (remote, url) = Remote::start().await;
     let auth = asking(&url, &Clock::set(NOW));
