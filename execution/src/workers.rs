@@ -21,7 +21,8 @@ pub use outbox::{Carried, Carrier};
 use attend::Attendant;
 use claims::Claims;
 use health::{Heart, Pulse};
-use interzone_hub::{Hub, STREAM_CHANNEL};
+use interzone_hub::ports::StoreError;
+use interzone_hub::{Hub, HubError, STREAM_CHANNEL};
 use outbox::Outbox;
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,6 +181,12 @@ impl Workers {
             }
         }
     }
+}
+
+/// Whether trying again may help. Where it is not known whether something was written, it is found
+/// out by trying again: a task that has ended, or a delivery that was settled, says so.
+fn may_pass(error: &HubError) -> bool {
+    error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
 }
 
 /// What wakes the workers.

@@ -2,9 +2,9 @@
 //!
 //! An agent that panics, hangs or breaks ends its own run and nothing else.
 
+use super::may_pass;
 use super::options::{WorkerMetrics, WorkerOptions};
 use super::paper::Paper;
-use interzone_hub::ports::StoreError;
 use interzone_hub::{Agent, AgentError, HubError, Outcome, Run, Task, Turn, TurnStart};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -58,6 +58,7 @@ impl Attendant {
     /// Does the work, and answers a word for what came of it.
     async fn work(&self, agent: &Arc<dyn Agent>, run: &Arc<Run>) -> &'static str {
         let task = &run.item().task_id;
+        let claimed = Instant::now();
         let turn = match self.persist(|| run.begin()).await {
             Ok(TurnStart::Turn(turn)) => *turn,
             Ok(TurnStart::Nothing) => return "nothing",
@@ -71,8 +72,11 @@ impl Attendant {
         let (worker, given, output) = (agent.clone(), turn.clone(), paper.clone());
         work.spawn(async move { worker.run(given, output).await });
         let beside = async {
-            let (_, lease, _) =
-                tokio::join!(run.watch_for_cancel(), self.keep_lease(run), paper.keep());
+            let (_, lease, _) = tokio::join!(
+                run.watch_for_cancel(),
+                self.keep_lease(run, claimed),
+                paper.keep()
+            );
             lease
         };
         tokio::pin!(beside);
@@ -123,11 +127,11 @@ impl Attendant {
 
     /// Renews the lease for as long as it can. A lease that could not be renewed in its time may be
     /// somebody else's by now, so the run stops.
-    async fn keep_lease(&self, run: &Run) -> Infallible {
+    async fn keep_lease(&self, run: &Run, claimed: Instant) -> Infallible {
         let lease = self.options.lease;
         let (usual, soon) = (lease / 3, (lease / 15).min(Duration::from_secs(1)));
-        let mut renewed = Instant::now();
-        let mut wait = usual;
+        let mut renewed = claimed;
+        let mut wait = usual.saturating_sub(claimed.elapsed());
         loop {
             tokio::time::sleep(wait).await;
             let left = lease.saturating_sub(renewed.elapsed());
@@ -219,12 +223,6 @@ impl Attendant {
             }
         }
     }
-}
-
-/// Whether trying again may help. Where it is not known whether something was written, it is found
-/// out by trying again: a task that has ended says so.
-fn may_pass(error: &HubError) -> bool {
-    error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
 }
 
 fn written(run: &Run, ended: Result<Task, HubError>, word: &'static str) -> &'static str {

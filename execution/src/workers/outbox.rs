@@ -2,6 +2,7 @@
 //! tried again until it has arrived or is given up.
 
 use super::health::Heart;
+use super::may_pass;
 use super::options::{CarrierOptions, WorkerMetrics};
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -177,7 +178,7 @@ impl Outbox {
             };
             match settled {
                 Ok(_) => return,
-                Err(error) if attempt == SETTLE || !error.is_transient() => {
+                Err(error) if attempt == SETTLE || !may_pass(&error) => {
                     let (channel, id) = (self.channel, &entry.id);
                     tracing::warn!(channel, %id, %error, "what became of a delivery could not be kept; it is tried again");
                     return;

@@ -2,3 +2,5 @@
 
 #[cfg(test)] // so that the lints know these files for tests
 mod hub;
+#[cfg(test)]
+mod workers;

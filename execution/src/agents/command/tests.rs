@@ -521,7 +521,8 @@ while True:
         .unwrap();
     program.agent.shut_down().await;
     // The pipe ends when nobody holds its other end any more: neither the program nor its child.
-    let ended = alive.read_to_end(&mut Vec::new());
+    let mut nothing = Vec::new();
+    let ended = alive.read_to_end(&mut nothing);
     let ended = tokio::time::timeout(Duration::from_secs(10), ended).await;
     assert!(ended.is_ok(), "something lives on");
     assert!(!program.agent.is_available());
