@@ -7,10 +7,12 @@
 pub mod agents;
 mod doors;
 mod events;
+mod in_process;
 mod rpc;
 pub mod webhooks;
 pub mod workers;
 mod zone;
 
 pub use doors::{router, turned_away};
+pub use in_process::in_process;
 pub use zone::{Check, Operator, Zone, ZoneOptions};

@@ -7,7 +7,7 @@
 mod deliver;
 mod sign;
 
-pub use deliver::{WebhookOptions, deliver};
+pub use deliver::WebhookCarrier;
 
 use interzone_protocol::acp::TaskEvent;
 use serde::{Deserialize, Serialize};

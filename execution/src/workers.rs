@@ -18,6 +18,7 @@ pub use health::Unwell;
 pub use options::{CarrierOptions, WorkerMetrics, WorkerOptions};
 pub use outbox::{Carried, Carrier};
 
+use crate::webhooks::CHANNEL as WEBHOOK_CHANNEL;
 use attend::Attendant;
 use claims::Claims;
 use health::{Heart, Pulse};
@@ -30,9 +31,6 @@ use streams::StreamCarrier;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-
-/// The outbox channel that webhooks leave by.
-const WEBHOOK_CHANNEL: &str = "webhook";
 
 /// How long the workers may take to wind up once their grace is over, beyond what they wait for
 /// agents.

@@ -81,6 +81,7 @@ fn unread(error: &BodyError) -> WireError {
             format!("The body may have at most {limit} bytes"),
             "too_large",
         ),
+        BodyError::NoRoom => errors::unavailable("no_room"),
         BodyError::TooSlow { .. } => errors::transport(
             StatusCode::REQUEST_TIMEOUT,
             "The body came too slowly",

@@ -79,9 +79,26 @@ pub(super) async fn metrics(State(zone): State<Arc<Zone>>, request: Request) -> 
             Ok(_) => {}
         }
     }
+    depths(&zone).await;
     let body = Body::from(zone.metrics.encode());
     let mut response = with_headers(StatusCode::OK, body, &origin);
     let kind = HeaderValue::from_static(MEDIA_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
+}
+
+/// Looks how much waits. A store that does not say soon leaves what was known before.
+async fn depths(zone: &Zone) {
+    let store = zone.hub.store();
+    let looked = tokio::time::timeout(STORE_TIME, async {
+        if let Ok((waiting, held)) = store.work_depth(zone.hub.now()).await {
+            zone.metrics.queue(waiting, held);
+        }
+        if let Ok((waiting, dead)) = store.outbox_depth().await {
+            zone.metrics.outbox(waiting, dead);
+        }
+    });
+    if looked.await.is_err() {
+        tracing::warn!("the store did not say how much waits");
+    }
 }

@@ -139,3 +139,23 @@ pub(super) async fn told(zone: &Zone, watch: &Watch, seen: Seen) -> Result<Arc<T
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_answer<W, F>(_: impl FnOnce(W) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_watcher_is_small() {
+        let waiting = size_of_answer(|watcher: &'static mut Watcher| watcher.next());
+        let total = waiting + size_of::<Watcher>();
+        assert!(
+            total <= 1_280,
+            "{} and {waiting} bytes",
+            size_of::<Watcher>()
+        );
+    }
+}

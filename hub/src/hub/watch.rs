@@ -150,30 +150,19 @@ impl Watch {
     pub async fn next(&mut self) -> Result<Option<Seen>, HubError> {
         loop {
             if let Some(event) = self.read.pop_front() {
+                if self.read.is_empty() {
+                    // What was read at once may have been much; waiting needs no room for it.
+                    self.read = VecDeque::new();
+                }
                 return Ok(Some(self.show(event)));
             }
             if self.over {
                 return Ok(None);
             }
             if self.look {
-                let events = self
-                    .hub
-                    .store()
-                    .events(&self.subject, self.last, PAGE)
-                    .await?;
-                if !events.is_empty() {
-                    self.look = events.len() == PAGE;
-                    self.read.extend(events.into_iter().map(Arc::new));
-                    continue;
-                }
-                // The log has no more: either more will come, or the subject is over, or gone, and
-                // retention has taken the events that would have said so.
-                if self.hub.is_over(&self.subject, self.last).await? {
-                    self.over = true;
-                    return Ok(None);
-                }
-                self.look = false;
-                self.look_at = self.hub.look_at();
+                // Boxed: reading takes room, and most watchers only wait.
+                Box::pin(self.read_on()).await?;
+                continue;
             }
             match tokio::time::timeout_at(self.look_at, self.news.recv()).await {
                 Err(_) | Ok(Err(RecvError::Lagged(_))) => self.look = true,
@@ -197,6 +186,23 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// Reads what the log has after the last event that was shown.
+    async fn read_on(&mut self) -> Result<(), HubError> {
+        let store = self.hub.store();
+        let events = store.events(&self.subject, self.last, PAGE).await?;
+        if !events.is_empty() {
+            self.look = events.len() == PAGE;
+            self.read.extend(events.into_iter().map(Arc::new));
+            return Ok(());
+        }
+        // The log has no more: either more will come, or the subject is over, or gone, and retention
+        // has taken the events that would have said so.
+        self.over = self.hub.is_over(&self.subject, self.last).await?;
+        self.look = false;
+        self.look_at = self.hub.look_at();
+        Ok(())
     }
 
     fn show(&mut self, event: Arc<Event>) -> Seen {

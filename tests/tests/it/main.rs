@@ -4,3 +4,5 @@
 mod hub;
 #[cfg(test)]
 mod workers;
+#[cfg(test)]
+mod zone;

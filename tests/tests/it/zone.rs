@@ -1,0 +1,414 @@
+//! The Execution Zone's doors, on a real store and with real tokens, without a network between.
+
+mod batches;
+mod doors;
+mod methods;
+mod refusals;
+mod streams;
+mod watching;
+mod webhooks;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use interzone_edge::audit::Audit;
+use interzone_edge::auth::{AuthOptions, Authenticator, Keys};
+use interzone_edge::clock::Clock as EdgeClock;
+use interzone_edge::egress::{Egress, EgressOptions};
+use interzone_edge::issuer::{
+    Clients, Grant, Issuer, IssuerOptions, MemoryKeep, NewClient, Scope as IssuerScope,
+};
+use interzone_edge::limits::HttpLimits;
+use interzone_edge::rate::RateLimiter;
+use interzone_edge::telemetry::Metrics;
+use interzone_edge::tls::{Trust, install_provider};
+use interzone_execution::{Operator, Zone, ZoneOptions, in_process, router};
+use interzone_hub::{
+    Agent, AgentError, AgentInfo, Hub, Limits, Outcome, Output, RandomIds, Registry, Run,
+    SystemClock, Turn, TurnStart,
+};
+use interzone_jsonrpc::ErrorCode;
+use interzone_protocol::acp::Scope;
+use interzone_protocol::vocab::{AgentId, Message};
+use interzone_store::sqlite::{SqliteOptions, SqliteStore};
+use serde_json::{Value, json};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+const URL: &str = "https://zone.test";
+const LEASE: Duration = Duration::from_secs(30);
+
+/// An agent that is only ever routed to: the tests do its work by hand.
+struct Named(AgentInfo);
+
+#[async_trait::async_trait]
+impl Agent for Named {
+    fn info(&self) -> &AgentInfo {
+        &self.0
+    }
+
+    fn is_available(&self) -> bool {
+        match self.0.id.as_str() {
+            "demo" => true,
+            "asleep" => false,
+            other => panic!("{other} is broken"),
+        }
+    }
+
+    async fn run(&self, _: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
+        Ok(Outcome::Completed {
+            message: None,
+            direct: false,
+        })
+    }
+}
+
+/// What differs from one test to the next.
+struct Setup {
+    always_200: bool,
+    per_minute: u32,
+    limits: HttpLimits,
+    allow: Vec<String>,
+    hub: Limits,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            always_200: false,
+            per_minute: 0,
+            limits: HttpLimits::default(),
+            allow: Vec::new(),
+            hub: Limits::default(),
+        }
+    }
+}
+
+/// A zone with a store and an issuer of its own.
+struct World {
+    hub: Hub,
+    egress: Egress,
+    clients: Clients,
+    /// Decides how old tokens are.
+    clock: EdgeClock,
+    stop: CancellationToken,
+    call: RouterService,
+    /// A connection to the zone, without TLS and without a network.
+    connect: Box<dyn Fn() -> tokio::io::DuplexStream + Send + Sync>,
+    transport: interzone_client::InProcess,
+    _folder: tempfile::TempDir,
+}
+
+type Reply = http::Response<Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type RouterService =
+    Box<dyn Fn(Request<Full<Bytes>>) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
+
+impl World {
+    async fn new() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    async fn with(setup: Setup) -> Self {
+        install_provider();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("zone.db");
+        let store = SqliteStore::open(&path, SqliteOptions::default())
+            .await
+            .unwrap();
+        let mut agents = Registry::default();
+        for id in ["demo", "asleep", "zz-broken"] {
+            let info = AgentInfo {
+                id: AgentId::new(id).unwrap(),
+                name: id.to_owned(),
+                description: format!("the agent {id}"),
+                skills: Vec::new(),
+                concurrency: 4,
+            };
+            agents.add(Arc::new(Named(info)));
+        }
+        let hub = Hub::new(
+            Arc::new(store),
+            Arc::new(SystemClock),
+            Arc::new(RandomIds),
+            agents,
+            setup.hub,
+        );
+        let clock = EdgeClock::set(EdgeClock::machine().unix());
+        let keep = Arc::new(MemoryKeep::new(clock.clone()));
+        let mut scopes: Vec<_> = Scope::ALL.map(|scope| scope.name()).to_vec();
+        scopes.push("interzone:operate");
+        let scopes = scopes.into_iter().map(|name| IssuerScope::new(name, ""));
+        let options = IssuerOptions {
+            clock: clock.clone(),
+            ..IssuerOptions::new(URL, vec![URL.to_owned()], scopes.collect())
+        };
+        let issuer = Issuer::open(keep.clone(), options).await.unwrap();
+        let trust = Trust::system_and(&[]).unwrap();
+        let auth = Authenticator::new(AuthOptions {
+            issuer: URL.to_owned(),
+            audience: vec![URL.to_owned()],
+            keys: Keys::Local(Arc::new(issuer.clone())),
+            introspection: None,
+            leeway: AuthOptions::LEEWAY,
+            http: trust.client().build().unwrap(),
+            clock: clock.clone(),
+        })
+        .unwrap();
+        let egress = Egress::new(
+            &EgressOptions {
+                allow: setup.allow,
+                ..EgressOptions::default()
+            },
+            || trust.client(),
+        )
+        .unwrap();
+        let metrics = Arc::new(Metrics::new());
+        let stop = CancellationToken::new();
+        let zone = Zone::new(ZoneOptions {
+            hub: hub.clone(),
+            auth: Arc::new(auth),
+            issuer: Some(issuer.router()),
+            issuer_url: URL.to_owned(),
+            token_url: format!("{URL}/oauth2/token"),
+            egress: egress.clone(),
+            limits: setup.limits,
+            rate: RateLimiter::new(setup.per_minute, setup.per_minute),
+            audit: Audit::to_log(metrics.clone()),
+            metrics,
+            metrics_public: false,
+            public_url: URL.parse().unwrap(),
+            always_200: setup.always_200,
+            batch: 1000,
+            operator: Operator::default(),
+            checks: Vec::new(),
+            stop: stop.clone(),
+        });
+        let router = router(zone);
+        let transport = in_process(router.clone());
+        let served = router.clone();
+        let connect = Box::new(move || {
+            let (ours, theirs) = tokio::io::duplex(64 * 1024);
+            let served = hyper_util::service::TowerToHyperService::new(served.clone());
+            tokio::spawn(async move {
+                let executor = hyper_util::rt::TokioExecutor::new();
+                let server = hyper_util::server::conn::auto::Builder::new(executor);
+                let io = hyper_util::rt::TokioIo::new(ours);
+                // However the other side ends it is fine.
+                let _ = server.serve_connection_with_upgrades(io, served).await;
+            });
+            theirs
+        });
+        let call: RouterService = Box::new(move |request| {
+            let router = router.clone();
+            Box::pin(async move {
+                let Ok(response) = router.oneshot(request).await;
+                response.map(|body| {
+                    let body: Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>> =
+                        Box::pin(body.map_err(Into::into));
+                    body
+                })
+            })
+        });
+        Self {
+            hub,
+            egress,
+            clients: Clients::new(keep, clock.clone()),
+            clock,
+            stop,
+            call,
+            connect,
+            transport,
+            _folder: folder,
+        }
+    }
+
+    /// A token for a client of this name with all scopes of ACP.
+    async fn token(&self, name: &str) -> String {
+        let all: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
+        self.token_with(name, &all).await
+    }
+
+    async fn token_with(&self, name: &str, scopes: &[&str]) -> String {
+        let new = NewClient {
+            id: Some(name.to_owned()),
+            name: name.to_owned(),
+            scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
+            grants: vec![Grant::ClientCredentials],
+            ..NewClient::default()
+        };
+        let client = self.clients.add(new).await.unwrap();
+        let secret = client.secret.unwrap();
+        let form = format!(
+            "grant_type=client_credentials&client_id={name}&client_secret={}",
+            secret.expose()
+        );
+        let request = Request::post("/oauth2/token")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Full::from(form))
+            .unwrap();
+        let (status, _, body) = self.send(request).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        answer["access_token"].as_str().unwrap().to_owned()
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> (StatusCode, HeaderMap, String) {
+        let response = (self.call)(request).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        (parts.status, parts.headers, body)
+    }
+
+    async fn get(&self, path: &str, token: Option<&str>) -> (StatusCode, HeaderMap, String) {
+        let mut request = Request::get(path);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        self.send(request.body(Full::default()).unwrap()).await
+    }
+
+    async fn post(&self, token: &str, body: impl Into<Bytes>) -> (StatusCode, HeaderMap, String) {
+        let request = Request::post("/jsonrpc")
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {token}"))
+            .body(Full::new(body.into()))
+            .unwrap();
+        self.send(request).await
+    }
+
+    /// Calls a method, and gives the whole answer.
+    async fn call(&self, token: &str, method: &str, params: Value) -> Value {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let (_, _, body) = self.post(token, call.to_string()).await;
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    }
+
+    async fn result(&self, token: &str, method: &str, params: Value) -> Value {
+        let answer = self.call(token, method, params).await;
+        assert!(answer["error"].is_null(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Calls a method that must fail, and gives the code and the data of the error.
+    async fn fault(&self, token: &str, method: &str, params: Value) -> (ErrorCode, Value) {
+        let answer = self.call(token, method, params).await;
+        (code_of(&answer), answer["error"]["data"].clone())
+    }
+
+    async fn code(&self, token: &str, method: &str, params: Value) -> ErrorCode {
+        self.fault(token, method, params).await.0
+    }
+
+    /// A new task; its id.
+    async fn create(&self, token: &str) -> String {
+        let params = json!({"initialMessage": text("hello")});
+        let result = self.result(token, "tasks.create", params).await;
+        result["task"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    /// The one run that can be claimed, with its turn.
+    async fn work(&self) -> (Arc<Run>, Turn) {
+        let wanted = vec![(AgentId::new("demo").unwrap(), 1)];
+        let mut runs = self.hub.claim("node", wanted, LEASE).await.unwrap();
+        assert_eq!(runs.len(), 1, "one task should be claimable");
+        let run = runs.remove(0);
+        match run.begin().await.unwrap() {
+            TurnStart::Turn(turn) => (run, *turn),
+            TurnStart::Nothing => panic!("there should be a turn"),
+        }
+    }
+
+    /// A watch; its first bytes come when something is there to be seen.
+    async fn watch(&self, path: &str, token: &str, last: Option<u64>) -> Events {
+        let mut request = Request::get(path).header("authorization", format!("Bearer {token}"));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last.to_string());
+        }
+        let response = (self.call)(request.body(Full::default()).unwrap()).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        let data = response.into_body().into_data_stream();
+        Events {
+            data: Box::pin(data.map(|piece| piece.unwrap())),
+            text: String::new(),
+        }
+    }
+}
+
+/// Server-sent events as they come.
+struct Events {
+    data: Pin<Box<dyn futures_util::Stream<Item = Bytes> + Send>>,
+    text: String,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Sent {
+    id: Option<u64>,
+    method: String,
+    params: Value,
+}
+
+impl Events {
+    /// The next one that says something; nothing when the server has ended the watch.
+    async fn next(&mut self) -> Option<Sent> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
+                let field = |name: &str| -> Vec<String> {
+                    let lines = event.lines();
+                    let values = lines.filter_map(|line| line.strip_prefix(&format!("{name}: ")));
+                    values.map(str::to_owned).collect()
+                };
+                let data = field("data").join("\n");
+                if data.is_empty() {
+                    continue;
+                }
+                let note: Value = serde_json::from_str(&data).unwrap();
+                assert_eq!(field("event"), [note["method"].as_str().unwrap()]);
+                return Some(Sent {
+                    id: field("id").first().map(|id| id.parse().unwrap()),
+                    method: note["method"].as_str().unwrap().to_owned(),
+                    params: note["params"].clone(),
+                });
+            }
+            let wait = Duration::from_secs(20);
+            let piece = tokio::time::timeout(wait, self.data.next())
+                .await
+                .expect("news")?;
+            self.text += std::str::from_utf8(&piece).unwrap();
+        }
+    }
+
+    async fn rest(mut self) -> Vec<Sent> {
+        let mut all = Vec::new();
+        while let Some(sent) = self.next().await {
+            all.push(sent);
+        }
+        all
+    }
+}
+
+fn code_of(answer: &Value) -> ErrorCode {
+    let code = answer["error"]["code"].as_i64();
+    let code = code.unwrap_or_else(|| panic!("an error was expected: {answer}"));
+    ErrorCode::new(i32::try_from(code).unwrap())
+}
+
+fn text(words: &str) -> Value {
+    json!({"role": "user", "parts": [{"type": "TextPart", "content": words}]})
+}
+
+fn completed(words: &str) -> Outcome {
+    Outcome::Completed {
+        message: Some(Message::agent_text(words)),
+        direct: false,
+    }
+}

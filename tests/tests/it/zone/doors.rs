@@ -1,0 +1,115 @@
+//! The other doors: who the zone is, whether it can work, what it counts; and nothing elsewhere.
+
+use super::{URL, World};
+use http::{Request, StatusCode};
+use http_body_util::Full;
+use interzone_client::{Client, Credentials};
+use interzone_protocol::acp::AgentCard;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn the_card_says_who_is_here() {
+    let world = World::new().await;
+    let (status, headers, body) = world.get("/.well-known/agent.json", None).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(headers["content-type"], "application/json");
+    let card: AgentCard = serde_json::from_str(&body).unwrap();
+    assert_eq!(card.url, "https://zone.test/jsonrpc");
+    assert_eq!(card.version.split('.').count(), 3);
+    let authentication = card.authentication.unwrap();
+    assert!(
+        authentication
+            .scopes
+            .iter()
+            .all(|scope| scope.starts_with("acp:"))
+    );
+    assert_eq!(authentication.scopes.len(), 7);
+    let skills: Vec<String> = card
+        .skills
+        .unwrap()
+        .into_iter()
+        .map(|skill| skill.id)
+        .collect();
+    assert_eq!(skills, ["asleep", "demo", "zz-broken"]);
+}
+
+#[tokio::test]
+async fn the_way_to_a_token_is_found() {
+    let world = World::new().await;
+    let (_, _, body) = world
+        .get("/.well-known/oauth-protected-resource", None)
+        .await;
+    let metadata: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(metadata["resource"], URL);
+    assert_eq!(metadata["authorization_servers"], json!([URL]));
+    let (status, _, _) = world
+        .get("/.well-known/oauth-authorization-server", None)
+        .await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn operators_see_whether_it_works() {
+    let world = World::new().await;
+    let (_, _, body) = world.get("/health", None).await;
+    assert_eq!(body, r#"{"agent":"Interzone","status":"healthy"}"#);
+    assert_eq!(world.get("/healthz", None).await.0, StatusCode::OK);
+    let (status, _, body) = world.get("/readyz", None).await;
+    assert_eq!(
+        (status, &*body),
+        (StatusCode::OK, r#"{"reasons":[],"status":"ready"}"#)
+    );
+    world.stop.cancel();
+    let (status, _, body) = world.get("/readyz", None).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(body, r#"{"reasons":["closing"],"status":"not_ready"}"#);
+}
+
+#[tokio::test]
+async fn counts_are_for_operators() {
+    let world = World::new().await;
+    let user = world.token("alice").await;
+    let operator = world.token_with("op", &["interzone:operate"]).await;
+    world.create(&user).await;
+    assert_eq!(
+        world.get("/metrics", None).await.0,
+        StatusCode::UNAUTHORIZED
+    );
+    assert_eq!(
+        world.get("/metrics", Some(&user)).await.0,
+        StatusCode::FORBIDDEN
+    );
+    let (status, _, body) = world.get("/metrics", Some(&operator)).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(
+        body.contains(r#"method="tasks.create",outcome="ok"} 1"#),
+        "{body}"
+    );
+}
+
+#[tokio::test]
+async fn elsewhere_is_nothing() {
+    let world = World::new().await;
+    for path in ["/", "/tasks", "/jsonrpc/", "/console"] {
+        let (status, _, body) = world.get(path, None).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
+        assert!(serde_json::from_str::<Value>(&body).unwrap()["error"].is_object());
+    }
+    let request = Request::post("/health").body(Full::default()).unwrap();
+    let (status, headers, _) = world.send(request).await;
+    assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(headers["allow"].to_str().unwrap().contains("GET"));
+}
+
+#[tokio::test]
+async fn the_sdk_reaches_the_zone_without_a_network() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let client = Client::builder(URL)
+        .transport(std::sync::Arc::new(world.transport.clone()))
+        .credentials(Credentials::Bearer(token.into()))
+        .build()
+        .unwrap();
+    let list = client.tasks_list(&Default::default()).await.unwrap();
+    assert!(list.tasks.is_empty());
+}

@@ -1,0 +1,348 @@
+//! Every method of tasks: what it answers, and in which state it is refused.
+
+use super::{Setup, World, completed, text};
+use interzone_hub::{AgentError, Limits, Outcome, Output};
+use interzone_jsonrpc::ErrorCode;
+use interzone_protocol::acp::codes;
+use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_task_is_created_read_and_finished() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let params = json!({"initialMessage": text("hi"), "priority": "URGENT", "assignTo": "demo"});
+    let created = world.result(&token, "tasks.create", params).await;
+    assert_eq!(created["type"], "task");
+    let task = &created["task"];
+    assert_eq!(task["status"], "SUBMITTED");
+    assert_eq!(task["assignedAgent"], "demo");
+    assert_eq!(task["metadata"], json!({"priority": "URGENT"}));
+    assert_eq!(task["artifacts"], json!([]));
+    assert!(
+        task["messages"][0]["timestamp"]
+            .as_str()
+            .unwrap()
+            .ends_with('Z')
+    );
+    let id = json!({"taskId": task["taskId"]});
+    assert_eq!(
+        world.result(&token, "tasks.get", id.clone()).await["task"],
+        *task
+    );
+
+    let (run, turn) = world.work().await;
+    assert_eq!(
+        world.result(&token, "tasks.get", id.clone()).await["task"]["status"],
+        "WORKING"
+    );
+    let artifact = Artifact::new(ArtifactId::new("a-1").unwrap(), "report");
+    let artifact = artifact.with_part(Part::text("done"));
+    run.artifact(artifact, false, true).await.unwrap();
+    run.end(&turn, completed("there")).await.unwrap();
+    let task = world.result(&token, "tasks.get", id.clone()).await["task"].clone();
+    assert_eq!(task["status"], "COMPLETED");
+    assert_eq!(task["messages"][1]["role"], "agent");
+    assert_eq!(task["messages"].as_array().unwrap().len(), 2);
+    assert_eq!(task["artifacts"][0]["artifactId"], "a-1");
+
+    let bare = json!({"taskId": id["taskId"], "includeMessages": false, "includeArtifacts": false});
+    let task = world.result(&token, "tasks.get", bare).await["task"].clone();
+    assert!(
+        task.get("messages").is_none() && task.get("artifacts").is_none(),
+        "{task}"
+    );
+}
+
+#[tokio::test]
+async fn what_callers_attach_comes_back_letter_for_letter() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let part = r#"{"type":"ImagePart","content":{"z":1.00,"a":12345678901234567890},"mimeType":"image/png","width":640,"alt":"é\u00e9","nested":{"b": [1, 2]}}"#;
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":"x","method":"tasks.create","params":{{"initialMessage":{{"role":"user","parts":[{part}],"timestamp":null,"agentId":null}},"assignTo":null,"priority":null,"metadata":{{"z": 1.50, "a":[]}},"unknown":1}}}}"#
+    );
+    let (_, _, created) = world.post(&token, call).await;
+    assert!(created.contains(part), "{created}");
+    assert!(
+        created.contains(r#""metadata":{"z": 1.50, "a":[],"priority":"NORMAL"}"#),
+        "{created}"
+    );
+    assert!(!created.contains("null"), "{created}");
+    let id = created
+        .split(r#""taskId":""#)
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let get =
+        format!(r#"{{"jsonrpc":"2.0","id":0,"method":"tasks.get","params":{{"taskId":"{id}"}}}}"#);
+    let (_, _, got) = world.post(&token, get).await;
+    assert!(
+        got.contains(part) && got.contains(r#"{"z": 1.50, "a":[],"priority""#),
+        "{got}"
+    );
+    assert!(got.starts_with(r#"{"jsonrpc":"2.0","id":0,"#), "{got}");
+}
+
+#[tokio::test]
+async fn why_a_task_failed_can_be_read() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    for broke in [true, false] {
+        let id = world.create(&token).await;
+        let (run, turn) = world.work().await;
+        if broke {
+            let error = AgentError {
+                code: "agent_crashed",
+                detail: "secret".to_owned(),
+            };
+            run.broke(&error).await.unwrap();
+        } else {
+            let why = Outcome::Failed(Message::agent_text("agent_crashed, sorry"));
+            run.end(&turn, why).await.unwrap();
+        }
+        let task = world
+            .result(&token, "tasks.get", json!({"taskId": id}))
+            .await["task"]
+            .clone();
+        assert_eq!(task["status"], "FAILED");
+        let messages = task["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), 2, "{task}");
+        let why = messages[1]["parts"][0]["content"].as_str().unwrap();
+        assert!(
+            why.contains("agent_crashed") && !task.to_string().contains("secret"),
+            "{task}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_and_called_off_follows_the_state() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let send = |id: &str| json!({"taskId": id, "message": text("more")});
+    // Submitted, then called off, twice.
+    let id = world.create(&token).await;
+    assert_eq!(
+        world.result(&token, "tasks.send", send(&id)).await["type"],
+        "success"
+    );
+    for _ in 0..2 {
+        let cancel = json!({"taskId": id, "reason": null});
+        assert_eq!(
+            world.result(&token, "tasks.cancel", cancel).await["type"],
+            "success"
+        );
+    }
+    let (code, data) = world.fault(&token, "tasks.send", send(&id)).await;
+    assert_eq!(code, codes::TASK_ALREADY_COMPLETED);
+    assert_eq!(data["currentStatus"], "CANCELED");
+    assert_eq!(data["taskId"], *id);
+    assert!(
+        data["completedAt"].is_string() && data["suggestion"].is_string(),
+        "{data}"
+    );
+    // A question is answered.
+    let id = world.create(&token).await;
+    let (run, turn) = world.work().await;
+    let question = Outcome::InputRequired(Message::agent_text("which?"));
+    run.end(&turn, question).await.unwrap();
+    let get = json!({"taskId": id});
+    let task = world.result(&token, "tasks.get", get.clone()).await["task"].clone();
+    assert_eq!(task["status"], "INPUT_REQUIRED");
+    assert_eq!(task["messages"].as_array().unwrap().len(), 2, "{task}");
+    world.result(&token, "tasks.send", send(&id)).await;
+    assert_eq!(
+        world.result(&token, "tasks.get", get.clone()).await["task"]["status"],
+        "WORKING"
+    );
+    // A finished one takes nothing.
+    let (run, turn) = world.work().await;
+    run.end(&turn, completed("this")).await.unwrap();
+    for method in ["tasks.send", "tasks.cancel"] {
+        let code = world.code(&token, method, send(&id)).await;
+        assert_eq!(code, codes::TASK_ALREADY_COMPLETED, "{method}");
+    }
+    let subscribe = json!({"taskId": id, "callbackUrl": "https://example.com/hook"});
+    let subscribed = world.result(&token, "tasks.subscribe", subscribe).await;
+    assert_eq!(subscribed["subscription"]["active"], true);
+}
+
+#[tokio::test]
+async fn other_peoples_ids_are_unknown_ids() {
+    let world = World::new().await;
+    let alice = world.token("alice").await;
+    let bob = world.token("bob").await;
+    let id = world.create(&alice).await;
+    for id in [id.as_str(), "no-such", "", "bad\u{7}id"] {
+        for (method, rest) in [
+            ("tasks.get", json!({})),
+            ("tasks.cancel", json!({})),
+            ("tasks.send", json!({"message": text("x")})),
+            (
+                "tasks.subscribe",
+                json!({"callbackUrl": "http://127.0.0.1/"}),
+            ),
+            (
+                "interzone.tasks.unsubscribe",
+                json!({"subscriptionId": "x"}),
+            ),
+        ] {
+            let mut params = rest;
+            params["taskId"] = json!(id);
+            let (code, data) = world.fault(&bob, method, params).await;
+            assert_eq!(code, codes::TASK_NOT_FOUND, "{method} {id}");
+            assert!(data["suggestion"].is_string());
+        }
+    }
+    assert_eq!(
+        world
+            .result(&alice, "tasks.get", json!({"taskId": id}))
+            .await["type"],
+        "task"
+    );
+    assert_eq!(
+        world.result(&bob, "interzone.tasks.list", json!({})).await["tasks"],
+        json!([])
+    );
+}
+
+#[tokio::test]
+async fn tasks_are_listed_a_page_at_a_time() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        made.push(world.create(&token).await);
+    }
+    let first = world
+        .result(&token, "interzone.tasks.list", json!({"limit": 2}))
+        .await;
+    assert_eq!(first["tasks"].as_array().unwrap().len(), 2);
+    let next = json!({"limit": 2, "after": first["next"]});
+    let second = world.result(&token, "interzone.tasks.list", next).await;
+    let ids = |page: &serde_json::Value| -> Vec<String> {
+        let tasks = page["tasks"].as_array().unwrap().iter();
+        tasks
+            .map(|task| task["taskId"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut seen = [ids(&first), ids(&second)].concat();
+    seen.sort();
+    made.sort();
+    assert_eq!(seen, made);
+    assert!(second.get("next").is_none());
+    for bad in [json!({"status": "DONE"}), json!({"after": "?"})] {
+        let code = world.code(&token, "interzone.tasks.list", bad).await;
+        assert_eq!(code, ErrorCode::INVALID_PARAMS);
+    }
+    let submitted = json!({"status": "SUBMITTED"});
+    let all = world
+        .result(&token, "interzone.tasks.list", submitted)
+        .await;
+    assert_eq!(all["tasks"].as_array().unwrap().len(), 3);
+    let none = world
+        .call(&token, "interzone.tasks.list", json!(null))
+        .await;
+    assert!(none["result"].is_object(), "params may be absent");
+}
+
+#[tokio::test]
+async fn agents_that_are_not_there_are_named() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    for name in ["nobody", "asleep"] {
+        let params = json!({"initialMessage": text("x"), "assignTo": name});
+        let (code, data) = world.fault(&token, "tasks.create", params).await;
+        assert_eq!(
+            (code, &data["agentId"]),
+            (codes::AGENT_NOT_AVAILABLE, &json!(name))
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_told_by_its_place() {
+    let limits = Limits {
+        metadata_bytes: 100,
+        parts: 2,
+        message_bytes: 1_000,
+        ..Limits::default()
+    };
+    let world = World::with(Setup {
+        hub: limits,
+        ..Setup::default()
+    })
+    .await;
+    let token = world.token("alice").await;
+    let part = json!({"type": "TextPart", "content": "x"});
+    let agent = json!({"role": "agent", "parts": [part]});
+    let many = json!({"role": "user", "parts": [part, part, part]});
+    for (method, params, field) in [
+        ("tasks.create", json!({}), "params.initialMessage"),
+        (
+            "tasks.create",
+            json!({"initialMessage": agent}),
+            "params.initialMessage.role",
+        ),
+        (
+            "tasks.create",
+            json!({"initialMessage": many}),
+            "params.initialMessage.parts",
+        ),
+        (
+            "tasks.create",
+            json!({"initialMessage": text(&"x".repeat(2_000))}),
+            "params.initialMessage",
+        ),
+        (
+            "tasks.create",
+            json!({"initialMessage": text("x"), "metadata": {"a": "x".repeat(200)}}),
+            "params.metadata",
+        ),
+        (
+            "tasks.create",
+            json!({"initialMessage": text("x"), "priority": "MEDIUM"}),
+            "params.priority",
+        ),
+        ("tasks.get", json!(["t"]), "params"),
+        ("tasks.get", json!({"taskId": 7}), "params.taskId"),
+        (
+            "stream.start",
+            json!({"participants": [1]}),
+            "params.participants[0]",
+        ),
+        (
+            "task.notification",
+            json!({"taskId": "t", "event": "NOPE"}),
+            "params.event",
+        ),
+    ] {
+        let (code, data) = world.fault(&token, method, params).await;
+        assert_eq!(code, ErrorCode::INVALID_PARAMS, "{method} {field}");
+        assert_eq!(data["field"], field, "{method}: {data}");
+        assert!(
+            data["expected"].is_string() && data["received"].is_string(),
+            "{data}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_peers_notification_is_taken_and_changes_nothing() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let id = world.create(&token).await;
+    let params = json!({
+        "taskId": id, "event": "COMPLETED", "timestamp": "2026-01-01T00:00:00Z",
+        "data": {"taskId": id, "status": "COMPLETED"},
+    });
+    let taken = world.result(&token, "task.notification", params).await;
+    assert_eq!(taken["type"], "notification");
+    let task = world
+        .result(&token, "tasks.get", json!({"taskId": id}))
+        .await;
+    assert_eq!(task["task"]["status"], "SUBMITTED");
+}

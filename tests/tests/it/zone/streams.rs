@@ -1,0 +1,86 @@
+//! Streams: begun, spoken on, ended, and what each state allows.
+
+use super::{World, text};
+use interzone_hub::Caller;
+use interzone_protocol::acp::codes;
+use interzone_protocol::vocab::{PrincipalId, StreamId, StreamState};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let params = json!({"participants": ["bob"], "metadata": {"topic": "x"}});
+    let started = world.result(&token, "stream.start", params).await;
+    let stream = &started["stream"];
+    assert_eq!(stream["status"], "ACTIVE");
+    assert_eq!(stream["participants"], json!(["bob"]));
+    let id = stream["streamId"].as_str().unwrap();
+    let events = format!("https://zone.test/streams/{id}/events");
+    assert_eq!(stream["metadata"]["events"], events);
+    assert_eq!(stream["metadata"]["topic"], "x");
+    let say = json!({"streamId": id, "message": text("hi")});
+    let bob = world.token("bob").await;
+    assert_eq!(
+        world.result(&bob, "stream.message", say.clone()).await["type"],
+        "success"
+    );
+    let chunk = json!({"streamId": id, "chunk": text("a"), "sequence": 0});
+    assert_eq!(
+        world.result(&token, "stream.chunk", chunk.clone()).await["type"],
+        "notification"
+    );
+    // Paused by whoever looks after the place, which no call can do.
+    let operator = Caller::operator(PrincipalId::new("op").unwrap());
+    let stream = StreamId::new(id).unwrap();
+    world
+        .hub
+        .move_stream(&operator, &stream, StreamState::Paused, None)
+        .await
+        .unwrap();
+    for (method, params) in [("stream.message", &say), ("stream.chunk", &chunk)] {
+        let (code, data) = world.fault(&token, method, params.clone()).await;
+        assert_eq!(code, codes::STREAM_ALREADY_CLOSED, "{method}");
+        assert_eq!(data["currentStatus"], "PAUSED");
+    }
+    let end = json!({"streamId": id, "reason": null});
+    assert_eq!(
+        world.result(&token, "stream.end", end.clone()).await["type"],
+        "success"
+    );
+    for (method, params) in [
+        ("stream.message", say),
+        ("stream.chunk", chunk),
+        ("stream.end", end),
+    ] {
+        let (code, data) = world.fault(&token, method, params).await;
+        assert_eq!(code, codes::STREAM_ALREADY_CLOSED, "{method}");
+        assert_eq!(data["currentStatus"], "CLOSED");
+    }
+}
+
+#[tokio::test]
+async fn whoever_was_not_invited_knows_of_no_stream() {
+    let world = World::new().await;
+    let alice = world.token("alice").await;
+    let eve = world.token("eve").await;
+    let started = world.call(&alice, "stream.start", json!(null)).await;
+    let stream = &started["result"]["stream"];
+    assert_eq!(stream["participants"], json!(["alice"]), "{started}");
+    for id in [stream["streamId"].as_str().unwrap(), "no-such", ""] {
+        for (method, params) in [
+            (
+                "stream.message",
+                json!({"streamId": id, "message": text("x")}),
+            ),
+            (
+                "stream.chunk",
+                json!({"streamId": id, "chunk": text("x"), "sequence": 1}),
+            ),
+            ("stream.end", json!({"streamId": id})),
+        ] {
+            let code = world.code(&eve, method, params).await;
+            assert_eq!(code, codes::STREAM_NOT_FOUND, "{method} {id}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Watching by SSE and by WebSocket: without a gap, without repetition, and only what is one's own.
+
+use super::{Events, World, completed, text};
+use futures_util::{SinkExt, StreamExt};
+use http::StatusCode;
+use interzone_hub::{Outcome, Output};
+use interzone_protocol::acp::codes;
+use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message as Frame;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+
+async fn kinds(events: Events) -> Vec<String> {
+    let all = events.rest().await;
+    let kind = |sent: &super::Sent| {
+        let event = sent.params["event"].as_str().unwrap_or(&sent.method);
+        let id = sent.id.map_or("-".to_owned(), |id| id.to_string());
+        format!("{id} {event}")
+    };
+    all.iter().map(kind).collect()
+}
+
+#[tokio::test]
+async fn a_task_is_watched_from_its_beginning_to_its_end() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let id = world.create(&token).await;
+    let path = format!("/tasks/{id}/events");
+    let live = tokio::spawn(kinds(world.watch(&path, &token, None).await));
+    let (run, turn) = world.work().await;
+    run.status("thinking").await.unwrap();
+    let artifact = Artifact::new(ArtifactId::new("a-1").unwrap(), "r").with_part(Part::text("x"));
+    run.artifact(artifact, false, true).await.unwrap();
+    run.end(&turn, completed("done")).await.unwrap();
+    let all = [
+        "1 STATUS_CHANGE",
+        "2 STATUS_CHANGE",
+        "3 interzone.task.status",
+        "4 NEW_ARTIFACT",
+        "5 NEW_MESSAGE",
+        "- STATUS_CHANGE",
+        "6 COMPLETED",
+    ];
+    assert_eq!(live.await.unwrap(), all);
+    // Whoever comes back after any event gets what follows, once.
+    for (after, from) in [(0, 0), (1, 1), (3, 3), (5, 5), (6, 7), (99, 7)] {
+        let again = world.watch(&path, &token, Some(after)).await;
+        assert_eq!(kinds(again).await, all[from..], "after {after}");
+    }
+    let by_query = world.watch(&format!("{path}?after=4"), &token, None).await;
+    assert_eq!(kinds(by_query).await, all[4..]);
+}
+
+#[tokio::test]
+async fn notifications_carry_what_they_are_about() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let id = world.create(&token).await;
+    let (run, turn) = world.work().await;
+    run.end(&turn, Outcome::InputRequired(Message::agent_text("which?")))
+        .await
+        .unwrap();
+    let more = json!({"taskId": id, "message": text("this")});
+    world.result(&token, "tasks.send", more).await;
+    let (run, turn) = world.work().await;
+    run.end(&turn, completed("done")).await.unwrap();
+    let all = world
+        .watch(&format!("/tasks/{id}/events"), &token, None)
+        .await
+        .rest()
+        .await;
+    for sent in &all {
+        assert_eq!(sent.params["taskId"], *id);
+        assert!(sent.params["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+    let statuses: Vec<&str> = all
+        .iter()
+        .filter(|sent| sent.params["event"] == "STATUS_CHANGE")
+        .map(|sent| sent.params["data"]["status"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "SUBMITTED",
+        "WORKING",
+        "INPUT_REQUIRED",
+        "WORKING",
+        "COMPLETED",
+    ];
+    assert_eq!(statuses, expected, "each as it was then");
+    let question = &all
+        .iter()
+        .find(|sent| sent.params["data"]["status"] == "INPUT_REQUIRED");
+    let question = &question.unwrap().params["data"]["messages"][0]["parts"][0]["content"];
+    assert_eq!(question, "which?");
+    let last = &all.last().unwrap().params;
+    assert_eq!(last["event"], "COMPLETED");
+    let now = world
+        .result(&token, "tasks.get", json!({"taskId": id}))
+        .await["task"]
+        .clone();
+    assert_eq!(last["data"], now, "at the end all of it");
+}
+
+#[tokio::test]
+async fn growing_text_is_seen_live_and_once() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let id = world.create(&token).await;
+    let path = format!("/tasks/{id}/events");
+    let (run, turn) = world.work().await;
+    let mut live = world.watch(&path, &token, Some(2)).await;
+    let written = async {
+        for word in ["one ", "two ", "three"] {
+            run.text(word).await.unwrap();
+        }
+        run.end(&turn, completed("one two three")).await.unwrap();
+    };
+    let seen = async {
+        let mut text = String::new();
+        while let Some(sent) = live.next().await {
+            if sent.method == "interzone.task.text" {
+                assert_eq!(sent.params["offset"], text.len());
+                text += sent.params["delta"].as_str().unwrap();
+            }
+        }
+        text
+    };
+    let ((), text) = tokio::join!(written, seen);
+    assert_eq!(text, "one two three");
+}
+
+#[tokio::test]
+async fn a_stream_is_heard_by_all_who_take_part() {
+    let world = World::new().await;
+    let alice = world.token("alice").await;
+    let bob = world.token("bob").await;
+    let started = world
+        .result(&alice, "stream.start", json!({"participants": ["bob"]}))
+        .await;
+    let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
+    let path = format!("/streams/{id}/events");
+    let heard = tokio::spawn(world.watch(&path, &bob, None).await.rest());
+    for n in 1..=3 {
+        let chunk = json!({"streamId": id, "chunk": text("x"), "sequence": n, "isLast": n == 3});
+        world.result(&alice, "stream.chunk", chunk).await;
+    }
+    world
+        .result(
+            &alice,
+            "stream.end",
+            json!({"streamId": id, "reason": "enough"}),
+        )
+        .await;
+    let heard = heard.await.unwrap();
+    let lines: Vec<String> = heard
+        .iter()
+        .map(|sent| match sent.method.as_str() {
+            "stream.chunk" => {
+                let (number, last) = (&sent.params["sequence"], &sent.params["isLast"]);
+                format!("{} chunk {number} {last}", sent.id.unwrap())
+            }
+            _ => format!(
+                "{} {}",
+                sent.id.unwrap(),
+                sent.params["status"].as_str().unwrap()
+            ),
+        })
+        .collect();
+    let expected = [
+        "1 ACTIVE",
+        "2 chunk 1 false",
+        "3 chunk 2 false",
+        "4 chunk 3 true",
+        "5 CLOSED",
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(heard[4].params["reason"], "enough");
+}
+
+#[tokio::test]
+async fn only_those_watch_who_may() {
+    let world = World::new().await;
+    let alice = world.token("alice").await;
+    let eve = world.token("eve").await;
+    let weak = world.token_with("weak", &["acp:agent:identify"]).await;
+    let task = world.create(&alice).await;
+    let started = world.result(&alice, "stream.start", json!({})).await;
+    let stream = started["stream"]["streamId"].as_str().unwrap();
+    for (path, unknown) in [
+        (format!("/tasks/{task}/events"), codes::TASK_NOT_FOUND),
+        (format!("/streams/{stream}/events"), codes::STREAM_NOT_FOUND),
+        (format!("/streams/{stream}"), codes::STREAM_NOT_FOUND),
+    ] {
+        for (token, status, code) in [
+            (None, StatusCode::UNAUTHORIZED, codes::AUTHENTICATION_FAILED),
+            (
+                Some(&weak),
+                StatusCode::FORBIDDEN,
+                codes::INSUFFICIENT_SCOPE,
+            ),
+            (Some(&eve), StatusCode::NOT_FOUND, unknown),
+        ] {
+            let (got, headers, body) = world.get(&path, token.map(|token| &**token)).await;
+            assert_eq!(got, status, "{path} {body}");
+            let answer: Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(super::code_of(&answer), code);
+            assert_eq!(headers["content-type"], "application/json");
+        }
+    }
+    let (status, _, _) = world.get(&format!("/streams/{stream}"), Some(&alice)).await;
+    assert_eq!(
+        status,
+        StatusCode::UPGRADE_REQUIRED,
+        "a socket wants to be one"
+    );
+}
+
+#[tokio::test]
+async fn a_closing_zone_ends_its_watches() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let id = world.create(&token).await;
+    let watch = world
+        .watch(&format!("/tasks/{id}/events"), &token, Some(1))
+        .await;
+    world.stop.cancel();
+    assert!(watch.rest().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_watch_gives_signs_of_life_and_ends_with_its_token() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let id = world.create(&token).await;
+    let mut watch = world
+        .watch(&format!("/tasks/{id}/events"), &token, Some(1))
+        .await;
+    let mut said = String::new();
+    // Time is not waited for here: it is moved on whenever nothing else is left to do.
+    while let Some(piece) = watch.data.next().await {
+        said += std::str::from_utf8(&piece).unwrap();
+    }
+    let beats = said.matches(": keep-alive\n\n").count();
+    assert!(
+        (50..=60).contains(&beats),
+        "every 15 of 900 s, not {beats} times"
+    );
+    assert!(
+        said.ends_with(": the token has expired; come back with a new one\n\n"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_socket_carries_calls_in_and_chunks_out() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let started = world.result(&token, "stream.start", json!({})).await;
+    let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
+    let chunk = |n: u64| json!({"streamId": id, "chunk": text("x"), "sequence": n});
+    world.result(&token, "stream.chunk", chunk(1)).await;
+    world.result(&token, "stream.chunk", chunk(2)).await;
+    let mut request = format!("ws://zone.test/streams/{id}?after=2")
+        .into_client_request()
+        .unwrap();
+    let bearer = format!("Bearer {token}").parse().unwrap();
+    request.headers_mut().insert("authorization", bearer);
+    let wire = (world.connect)();
+    let (mut socket, _) = tokio_tungstenite::client_async(request, wire)
+        .await
+        .unwrap();
+    let call = json!({"jsonrpc": "2.0", "id": "q", "method": "stream.chunk", "params": chunk(3)});
+    socket.send(Frame::text(call.to_string())).await.unwrap();
+    socket.send(Frame::text("{")).await.unwrap();
+    let end = json!({"jsonrpc": "2.0", "method": "stream.end", "params": {"streamId": id}});
+    socket.send(Frame::text(end.to_string())).await.unwrap();
+    let (mut answers, mut sequences, mut closed) = (Vec::new(), Vec::new(), None);
+    while let Some(Ok(frame)) = socket.next().await {
+        match frame {
+            Frame::Text(text) => {
+                let message: Value = serde_json::from_str(&text).unwrap();
+                match message["method"].as_str() {
+                    Some("stream.chunk") => sequences.push(message["params"]["sequence"].clone()),
+                    Some(other) => assert_eq!(other, "interzone.stream.state"),
+                    None => answers.push(message),
+                }
+            }
+            Frame::Close(why) => closed = why,
+            _ => {}
+        }
+    }
+    assert_eq!(sequences, [2, 3]);
+    assert_eq!(answers[0]["result"]["type"], "notification");
+    assert_eq!(
+        super::code_of(&answers[1]),
+        interzone_jsonrpc::ErrorCode::PARSE_ERROR
+    );
+    assert_eq!(answers.len(), 2);
+    assert_eq!(u16::from(closed.unwrap().code), 1000);
+}
