@@ -16,10 +16,10 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use agents::{AgentConfig, AgentKind, CommandConfig};
+pub(crate) use agents::{AgentConfig, AgentKind};
 pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
 pub(crate) use error::ConfigError;
-pub(crate) use oauth::{IntrospectionConfig, OAuthConfig};
+pub(crate) use oauth::OAuthConfig;
 pub(crate) use zone::{
     AuditConfig, CardConfig, ExecutionConfig, IssuerConfig, LimitsConfig, LogConfig, LogFormat,
     StoreConfig, StoreUrl, TlsConfig, WebhookConfig, WorkConfig,

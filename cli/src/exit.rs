@@ -66,7 +66,7 @@ pub(crate) enum Failure {
     TooSlow(Duration),
     #[error("the runtime cannot be started: {0}")]
     Runtime(#[source] io::Error),
-    #[error("cannot write {}: {1}", printable::text(&.0.to_string_lossy()))]
+    #[error("cannot write {path}: {1}", path = printable::text(&.0.to_string_lossy()))]
     Save(std::path::PathBuf, #[source] io::Error),
 }
 

@@ -8,7 +8,6 @@ use interzone_client::{ConfigError, Error, Refusal, TokenError, TransportError};
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::codes;
 use serde::Serialize;
-use std::error::Error as _;
 use std::fmt;
 
 /// What is told of an error.

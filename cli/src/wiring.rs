@@ -32,7 +32,7 @@ use interzone_edge::{Secret, telemetry::TelemetryError};
 use interzone_execution::agents::{CommandAgent, CommandError};
 use interzone_execution::webhooks::WebhookOptions;
 use interzone_execution::workers::{WorkerOptions, Workers};
-use interzone_execution::{Operator, Zone, ZoneOptions, router};
+use interzone_execution::{Operator, Zone, ZoneOptions, router, turned_away};
 use interzone_hub::ports::StoreError;
 use interzone_hub::{Hub, HubError, Limits, RandomIds, RetryPolicy, SystemClock};
 use interzone_protocol::acp::Provider;
@@ -185,9 +185,10 @@ impl Running {
         );
         let egress = EgressOptions {
             allow: config.egress_allow.clone(),
+            trust: trust.clone(),
             ..EgressOptions::default()
         };
-        let egress = Egress::new(&egress, || trust.client())?;
+        let egress = Egress::new(&egress)?;
         let workers = Workers::start(
             hub.clone(),
             Arc::new(webhooks(config, egress.clone())),
@@ -218,6 +219,7 @@ impl Running {
         });
         let grace = config.execution.grace;
         let url = config.execution.public_url.as_str().trim_end_matches('/').to_owned();
+        let listener = listener.turn_away_with(turned_away);
         let serving = tokio::spawn(listener.serve(router(zone), stop.clone(), grace));
         Ok(Self {
             url,

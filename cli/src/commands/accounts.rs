@@ -13,7 +13,6 @@ use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{Client as Account, Clients, Grant, Keep, NewClient, People};
 use interzone_protocol::acp::Scope;
 use serde_json::json;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -7,7 +7,6 @@ use crate::output;
 use clap::Args;
 use interzone_protocol::vocab::Json;
 use std::ffi::OsStr;
-use std::io::Write;
 
 /// Call any method and print its result as JSON
 #[derive(Debug, Args)]

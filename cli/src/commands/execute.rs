@@ -6,7 +6,6 @@ use crate::output;
 use crate::runtime;
 use crate::wiring::{Running, Signals, StartError, start_log};
 use clap::Args;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Run an Execution Zone

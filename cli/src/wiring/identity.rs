@@ -29,14 +29,14 @@ impl Identity {
         background: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) -> Result<Self, StartError> {
-        let http = trust.client().build().map_err(StartError::Http)?;
         let oauth = &config.oauth;
         let (issuer, issuer_url, keys) = match &oauth.issuer {
             Some(url) => {
                 let keys = match &oauth.jwks_url {
                     Some(keys) => Keys::Jwks(keys.clone()),
                     None => {
-                        let found = Discovered::new(url.clone(), http.clone());
+                        let http = trust.client().build().map_err(StartError::Http)?;
+                        let found = Discovered::new(url.clone(), http);
                         background.spawn(found.clone().keep_current(stop.clone()));
                         Keys::Local(found)
                     }
@@ -71,7 +71,7 @@ impl Identity {
             keys,
             introspection,
             leeway: oauth.leeway,
-            http,
+            trust: trust.clone(),
             clock: Clock::machine(),
         })?;
         let token_url = match &issuer {
