@@ -25,7 +25,7 @@ use crate::tls::Trust;
 use async_trait::async_trait;
 use http::HeaderValue;
 use introspection::Introspector;
-use jwks::Jwks;
+use jwks::{Jwks, Place};
 use jwt::{Expect, Unproven};
 use known::{Known, TokenHash};
 use std::fmt;
@@ -117,6 +117,8 @@ pub trait LocalKeys: Send + Sync {
 pub enum Keys {
     /// From this URL: https, or http on this machine.
     Jwks(String),
+    /// From where the issuer's metadata say (RFC 8414, or OpenID Connect Discovery).
+    Discovered,
     /// From the built-in issuer.
     Local(Arc<dyn LocalKeys>),
 }
@@ -195,7 +197,13 @@ impl Authenticator {
             Keys::Jwks(url) => {
                 let url =
                     safe_url(&url).ok_or(AuthError::Url("the address of the issuer's keys"))?;
-                let jwks = Jwks::new(url, client()?, options.clock.clone());
+                let jwks = Jwks::new(Place::Keys(url), client()?, options.clock.clone());
+                Source::Remote(Arc::new(jwks))
+            }
+            Keys::Discovered => {
+                let place = Place::metadata_of(&options.issuer);
+                let place = place.ok_or(AuthError::Url("the issuer"))?;
+                let jwks = Jwks::new(place, client()?, options.clock.clone());
                 Source::Remote(Arc::new(jwks))
             }
         };

@@ -3,11 +3,13 @@
 //! However many tokens with made-up key ids arrive, the issuer is asked once in a while and never
 //! twice at the same time. While it is down, the keys we have go on for a day.
 
-use super::Refusal;
 use super::keys::KeySet;
+use super::{Refusal, safe_url};
 use crate::capped;
 use crate::clock::Clock;
 use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -25,9 +27,41 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Sets of real issuers have a few KiB.
 const LARGEST: usize = 512 << 10;
 
-/// Keys behind a URL.
+/// Where keys are.
+pub(super) enum Place {
+    /// Here.
+    Keys(Url),
+    /// Where the metadata at the first of these say that answers.
+    Metadata { issuer: String, urls: [Url; 2] },
+}
+
+impl Place {
+    /// Where the metadata of an issuer are: OpenID Connect puts its path before the well-known part,
+    /// RFC 8414 after it.
+    pub(super) fn metadata_of(issuer: &str) -> Option<Self> {
+        let base = safe_url(issuer)?;
+        let path = base.path().trim_end_matches('/');
+        let at = |path: &str| {
+            let mut url = base.clone();
+            url.set_path(path);
+            url.set_query(None);
+            url.set_fragment(None);
+            url
+        };
+        let urls = [
+            at(&format!("{path}/.well-known/openid-configuration")),
+            at(&format!("/.well-known/oauth-authorization-server{path}")),
+        ];
+        Some(Self::Metadata {
+            issuer: issuer.to_owned(),
+            urls,
+        })
+    }
+}
+
+/// Keys that are elsewhere.
 pub(super) struct Jwks {
-    url: Url,
+    place: Place,
     http: reqwest::Client,
     clock: Clock,
     loaded: ArcSwapOption<Loaded>,
@@ -41,9 +75,9 @@ pub(super) struct Loaded {
 }
 
 impl Jwks {
-    pub(super) fn new(url: Url, http: reqwest::Client, clock: Clock) -> Self {
+    pub(super) fn new(place: Place, http: reqwest::Client, clock: Clock) -> Self {
         Self {
-            url,
+            place,
             http,
             clock,
             loaded: ArcSwapOption::empty(),
@@ -110,31 +144,72 @@ impl Jwks {
     }
 
     async fn ask(&self) -> Option<Arc<Loaded>> {
-        let asked = tokio::time::timeout(PATIENCE, async {
-            let answer = self.http.get(self.url.clone()).send().await?;
-            let answer = answer.error_for_status()?;
-            Ok::<_, reqwest::Error>(capped::whole(answer, LARGEST).await)
-        });
-        let body = match asked.await {
-            Ok(Ok(Ok(body))) => body,
-            Ok(Ok(Err(cut))) => return self.failed(&format_args!("{cut:?}")),
-            Ok(Err(error)) => return self.failed(&error),
-            Err(slow) => return self.failed(&slow),
-        };
-        match KeySet::parse(&body) {
-            Ok(keys) if !keys.is_empty() => {
-                let at = self.clock.steady();
-                let loaded = Arc::new(Loaded { keys, at });
-                self.loaded.store(Some(Arc::clone(&loaded)));
-                Some(loaded)
+        let found = tokio::time::timeout(PATIENCE, async {
+            match &self.place {
+                Place::Keys(url) => self.keys_at(url).await,
+                Place::Metadata { issuer, urls } => {
+                    let url = self.discover(issuer, urls).await?;
+                    self.keys_at(&url).await
+                }
             }
-            Ok(_) => self.failed(&"no key in it can verify a token"),
-            Err(error) => self.failed(&error),
+        });
+        let keys = match found.await {
+            Ok(Ok(keys)) => keys,
+            Ok(Err(why)) => return self.failed(&why),
+            Err(_) => return self.failed("it took too long"),
+        };
+        let at = self.clock.steady();
+        let loaded = Arc::new(Loaded { keys, at });
+        self.loaded.store(Some(Arc::clone(&loaded)));
+        Some(loaded)
+    }
+
+    async fn keys_at(&self, url: &Url) -> Result<KeySet, String> {
+        let keys = KeySet::parse(&self.get(url).await?).map_err(|error| error.to_string())?;
+        match keys.is_empty() {
+            true => Err("no key in it can verify a token".to_owned()),
+            false => Ok(keys),
         }
     }
 
-    fn failed(&self, why: &dyn std::fmt::Display) -> Option<Arc<Loaded>> {
-        tracing::warn!(url = %self.url, %why, "the issuer's keys cannot be fetched");
+    /// Where the issuer's metadata say that its keys are. They must be of this very issuer
+    /// (RFC 8414, 3.3).
+    async fn discover(&self, issuer: &str, urls: &[Url]) -> Result<Url, String> {
+        #[derive(Deserialize)]
+        struct Metadata {
+            issuer: String,
+            jwks_uri: String,
+        }
+        let mut why = String::new();
+        for url in urls {
+            let body = match self.get(url).await {
+                Ok(body) => body,
+                Err(error) => {
+                    why = error;
+                    continue;
+                }
+            };
+            let metadata = serde_json::from_slice::<Metadata>(&body);
+            let metadata = metadata.map_err(|error| error.to_string())?;
+            if metadata.issuer != issuer {
+                return Err("the metadata are those of another issuer".to_owned());
+            }
+            let keys = safe_url(&metadata.jwks_uri);
+            return keys.ok_or_else(|| "the metadata name no safe place for keys".to_owned());
+        }
+        Err(why)
+    }
+
+    async fn get(&self, url: &Url) -> Result<Bytes, String> {
+        let sent = self.http.get(url.clone()).send().await;
+        let answer = sent.and_then(reqwest::Response::error_for_status);
+        let answer = answer.map_err(|error| error.to_string())?;
+        let body = capped::whole(answer, LARGEST).await;
+        body.map_err(|cut| format!("{cut:?}"))
+    }
+
+    fn failed(&self, why: &str) -> Option<Arc<Loaded>> {
+        tracing::warn!(why, "the issuer's keys cannot be fetched");
         None
     }
 

@@ -11,3 +11,5 @@ mod house;
 mod requests;
 #[cfg(test)]
 mod stopping;
+#[cfg(test)]
+mod trust;

@@ -23,6 +23,8 @@ struct Inside {
     keys: Option<String>,
     /// What is said of each token.
     tokens: HashMap<String, serde_json::Value>,
+    /// Metadata by their path; what is not here is not found.
+    metadata: HashMap<String, serde_json::Value>,
     asked: usize,
     authorization: Option<String>,
 }
@@ -33,6 +35,8 @@ impl Remote {
         let app = Router::new()
             .route("/jwks", get(jwks))
             .route("/introspect", post(introspect))
+            .route("/.well-known/{*rest}", get(metadata))
+            .route("/tenant/.well-known/{*rest}", get(metadata))
             .with_state(remote.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -57,6 +61,12 @@ async fn jwks(State(remote): State<Remote>) -> Result<String, StatusCode> {
     let mut inside = remote.inside.lock().unwrap();
     inside.asked += 1;
     inside.keys.clone().ok_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+async fn metadata(State(remote): State<Remote>, uri: http::Uri) -> Result<String, StatusCode> {
+    let inside = remote.inside.lock().unwrap();
+    let found = inside.metadata.get(uri.path()).map(ToString::to_string);
+    found.ok_or(StatusCode::NOT_FOUND)
 }
 
 async fn introspect(
@@ -341,4 +351,48 @@ async fn that_the_issuer_is_down_is_not_remembered_against_a_token() {
     assert_eq!(show(&auth, "t").await.unwrap_err(), Refusal::Unavailable);
     tell(json!({"active": true, "sub": "ada"}));
     assert!(show(&auth, "t").await.is_ok());
+}
+
+#[tokio::test]
+async fn keys_are_found_by_the_issuers_metadata() {
+    let (remote, url) = Remote::start().await;
+    let forge = Forge::ed();
+    remote.keys(&[forge.jwk("k")]);
+    for (issuer, path) in [
+        (format!("{url}/"), "/.well-known/openid-configuration"),
+        (url.clone(), "/.well-known/oauth-authorization-server"),
+        (
+            format!("{url}/tenant"),
+            "/tenant/.well-known/openid-configuration",
+        ),
+        (
+            format!("{url}/tenant"),
+            "/.well-known/oauth-authorization-server/tenant",
+        ),
+    ] {
+        let jwks = format!("{url}/jwks");
+        let try_with = async |metadata: serde_json::Value| {
+            let place = HashMap::from([(path.to_owned(), metadata)]);
+            remote.inside.lock().unwrap().metadata = place;
+            let mut options = options(Keys::Discovered, &Clock::set(NOW));
+            options.issuer = issuer.clone();
+            let auth = Authenticator::new(options).unwrap();
+            let mut claims = claims();
+            claims["iss"] = json!(issuer);
+            show(&auth, &forge.token("k", &claims)).await.map(|_| ())
+        };
+        let good = try_with(json!({"issuer": issuer, "jwks_uri": jwks})).await;
+        assert_eq!(good, Ok(()), "{path}");
+        for bad in [
+            json!({"issuer": "https://evil.example", "jwks_uri": jwks}),
+            json!({"issuer": issuer, "jwks_uri": "http://evil.example/jwks"}),
+            json!({"issuer": issuer}),
+        ] {
+            assert_eq!(
+                try_with(bad.clone()).await,
+                Err(Refusal::Unavailable),
+                "{bad}"
+            );
+        }
+    }
 }
