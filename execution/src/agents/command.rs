@@ -105,7 +105,8 @@ pub struct CommandAgent {
 
 impl CommandAgent {
     /// Looks for the program and starts it. From then on it is kept running in the background until
-    /// told to stop, or until the agent is dropped; it needs a runtime for that.
+    /// told to stop, or until the agent is dropped; it needs a runtime for that. Tell it to stop after
+    /// the workers have ended, not with them: they let runs finish.
     ///
     /// # Errors
     /// There is no such program or folder.

@@ -87,12 +87,12 @@ impl Attendant {
             First::Ended(Err(_)) if run.stop().is_cancelled() => "stopped",
             First::Ended(Err(error)) => with(beside, self.broke(run, &error)).await,
             First::Stopped => {
-                with(beside, self.part_with(&mut work)).await;
+                with(beside, self.part_with(run, &mut work)).await;
                 "stopped"
             }
             First::Late => {
                 run.stop().cancel();
-                with(beside.as_mut(), self.part_with(&mut work)).await;
+                with(beside.as_mut(), self.part_with(run, &mut work)).await;
                 let error = AgentError {
                     code: "agent_timeout",
                     detail: format!("the turn took longer than {deadline:?}"),
@@ -102,7 +102,7 @@ impl Attendant {
             First::Leaving => {
                 // It is not given back before it has stopped, so that it never runs twice at once.
                 run.stop().cancel();
-                with(beside, self.part_with(&mut work)).await;
+                with(beside, self.part_with(run, &mut work)).await;
                 self.give_back(run).await
             }
         }
@@ -156,12 +156,13 @@ impl Attendant {
     }
 
     /// Waits for an agent that was told to stop, and cuts it off if it goes on.
-    async fn part_with(&self, work: &mut Work) {
+    async fn part_with(&self, run: &Run, work: &mut Work) {
         let grace = self.options.stop_grace;
         if tokio::time::timeout(grace, work.join_next()).await.is_ok() {
             return;
         }
-        tracing::warn!("an agent did not stop when told to and is cut off");
+        let item = run.item();
+        tracing::warn!(task = %item.task_id, agent = %item.agent, "an agent did not stop when told to and is cut off");
         work.abort_all();
         // One that holds its thread cannot be waited for.
         let _ = tokio::time::timeout(CUT, work.join_next()).await;

@@ -104,29 +104,32 @@ impl Outbox {
         on_the_way: &mut JoinSet<()>,
     ) -> Result<Duration, HubError> {
         loop {
-            let room = self.limits.concurrency.max(1);
-            let room = room.saturating_sub(on_the_way.len()).min(BATCH);
+            // Looking first is cheap, and most hints are about somebody else's channel.
+            let due = self.hub.store().next_due(channels).await?;
+            let now = self.hub.now();
+            let Some(due) = due else {
+                return Ok(self.look_every);
+            };
+            if due > now {
+                let wait = due.since(now).max(Duration::from_millis(1));
+                return Ok(wait.min(self.look_every));
+            }
+            let most = self.limits.concurrency.max(1);
+            let room = most.saturating_sub(on_the_way.len()).min(BATCH);
             if room == 0 {
                 // Somebody arrives, and then there is room.
                 return Ok(self.look_every);
             }
             let entries = self.hub.take_out(channels, self.limits.hold, room).await?;
-            let all = entries.len() < room;
+            if entries.is_empty() {
+                // Another node was faster.
+                return Ok(self.look_every);
+            }
             for entry in entries {
                 let outbox = self.clone();
                 on_the_way.spawn(async move { outbox.carry(entry).await });
             }
-            if all {
-                break;
-            }
         }
-        let due = self.hub.store().next_due(channels).await?;
-        let now = self.hub.now();
-        Ok(due.map_or(self.look_every, |due| {
-            // What is on its way is due again only when its hold is over, so nothing is due at once.
-            let wait = due.since(now).max(Duration::from_millis(1));
-            wait.min(self.look_every)
-        }))
     }
 
     async fn carry(&self, entry: OutboxEntry) {
