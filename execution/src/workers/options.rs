@@ -1,5 +1,6 @@
 //! How much the workers do at once, how long they wait, and whom they tell.
 
+use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Retention, RetryPolicy};
 use interzone_protocol::vocab::AgentId;
 use std::collections::BTreeMap;
@@ -111,3 +112,25 @@ pub trait WorkerMetrics: Send + Sync {
 
 /// Nobody wants to know.
 impl WorkerMetrics for () {}
+
+/// The node's own figures.
+impl WorkerMetrics for Metrics {
+    fn queue(&self, waiting: u64, held: u64) {
+        Self::queue(self, waiting, held);
+    }
+
+    fn outbox(&self, waiting: u64, dead: u64) {
+        Self::outbox(self, waiting, dead);
+    }
+
+    fn agent_run(&self, agent: &str, outcome: &'static str, took: Duration) {
+        Self::agent_run(self, agent, outcome, took);
+    }
+
+    fn delivery(&self, channel: &'static str, outcome: &'static str) {
+        // What goes back to a stream stays in the house.
+        if channel == super::WEBHOOK_CHANNEL {
+            self.webhook(outcome);
+        }
+    }
+}

@@ -2,17 +2,18 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    becoming, change, commit, create, enqueue, entry, event, of_stream, of_task, publish, queue,
-    sub_id, subscribe, subscription, task,
+    at, becoming, change, commit, create, enqueue, entry, event, of_stream, of_task, publish,
+    queue, sub_id, subscribe, subscription, task, web, wish,
 };
-use interzone_hub::SubscriptionState;
 use interzone_hub::ports::{Op, Wake};
+use interzone_hub::{OutboxEntry, Settlement, SubscriptionState};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
 contract!(
     tell_what_may_have_changed,
     are_heard_by_everybody_who_listens,
+    tell_what_became_due_without_a_commit,
 );
 
 /// Waits for a wake that means this one. Longer than any poll should take, and no longer.
@@ -82,4 +83,50 @@ async fn are_heard_by_everybody_who_listens(on: Engine) {
     for wakes in &mut all {
         heard(wakes, &Wake::Work).await;
     }
+}
+
+/// Work that is given back, an entry that waits for another, one that is replayed: nobody commits.
+async fn tell_what_became_due_without_a_commit(on: Engine) {
+    let nodes = on.two_nodes().await;
+    let group = |id: &str| OutboxEntry {
+        group: Some("group".to_owned()),
+        ..entry(id)
+    };
+    let mut here = nodes[0].wakes();
+    let mut there = nodes[1].wakes();
+    // What is told of these must not be taken for what is told later.
+    for (ops, expected) in [
+        (vec![queue("t")], Wake::Work),
+        (
+            vec![enqueue(&group("a")), enqueue(&group("b"))],
+            Wake::Outbox,
+        ),
+    ] {
+        nodes[0].commit(commit(ops)).await.unwrap();
+        heard(&mut here, &expected).await;
+        heard(&mut there, &expected).await;
+    }
+    let work = nodes[0].claim_work(&wish("n", 1, at(0))).await.unwrap();
+    let claimed = nodes[0].claim_outbox(&web(), at(0), at(100), 10).await;
+    let [first] = &*claimed.unwrap() else {
+        panic!("of a group the first")
+    };
+
+    let (id, claim) = (&work[0].task_id, work[0].claim);
+    let given_back = nodes[0].release_work(id, "n", claim, at(0)).await;
+    assert!(given_back.unwrap());
+    heard(&mut here, &Wake::Work).await;
+    heard(&mut there, &Wake::Work).await;
+
+    let dead = Settlement::Dead {
+        error: "no".to_owned(),
+    };
+    let settled = nodes[0].settle_outbox(&first.id, 1, &dead, at(1)).await;
+    assert!(settled.unwrap());
+    heard(&mut here, &Wake::Outbox).await;
+    heard(&mut there, &Wake::Outbox).await;
+
+    assert!(nodes[0].replay_outbox(&first.id, at(2)).await.unwrap());
+    heard(&mut here, &Wake::Outbox).await;
+    heard(&mut there, &Wake::Outbox).await;
 }

@@ -148,24 +148,20 @@ impl World {
             ..IssuerOptions::new(URL, vec![URL.to_owned()], scopes.collect())
         };
         let issuer = Issuer::open(keep.clone(), options).await.unwrap();
-        let trust = Trust::system_and(&[]).unwrap();
         let auth = Authenticator::new(AuthOptions {
             issuer: URL.to_owned(),
             audience: vec![URL.to_owned()],
             keys: Keys::Local(Arc::new(issuer.clone())),
             introspection: None,
             leeway: AuthOptions::LEEWAY,
-            http: trust.client().build().unwrap(),
+            trust: Trust::system(),
             clock: clock.clone(),
         })
         .unwrap();
-        let egress = Egress::new(
-            &EgressOptions {
-                allow: setup.allow,
-                ..EgressOptions::default()
-            },
-            || trust.client(),
-        )
+        let egress = Egress::new(&EgressOptions {
+            allow: setup.allow,
+            ..EgressOptions::default()
+        })
         .unwrap();
         let metrics = Arc::new(Metrics::new());
         let stop = CancellationToken::new();

@@ -1,3 +1,5 @@
+//! The cache by itself: what is kept, what is not kept any more, and how much.
+
 use super::super::tests::task;
 use super::{Found, Permit, TaskCache};
 use interzone_hub::WholeTask;

@@ -1,3 +1,5 @@
+//! Pieces of an answer: what is new in each, and where it begins anew.
+
 use super::{BEGUN_ANEW, Piece, grown};
 
 #[test]
