@@ -209,7 +209,11 @@ impl Jwks {
     }
 
     fn failed(&self, why: &str) -> Option<Arc<Loaded>> {
-        tracing::warn!(why, "the issuer's keys cannot be fetched");
+        let place = match &self.place {
+            Place::Keys(url) => url.as_str(),
+            Place::Metadata { issuer, .. } => issuer,
+        };
+        tracing::warn!(place, why, "the issuer's keys cannot be fetched");
         None
     }
 

@@ -202,11 +202,12 @@ impl Clients {
     ///
     /// If the records cannot be reached.
     pub async fn remove(&self, id: &str) -> Result<bool, AccountError> {
-        let removed = self.keep.take(KIND, id).await?.is_some();
-        if removed {
-            revoked::account(self.keep.as_ref(), id, self.clock.unix()).await?;
+        if self.find(id).await?.is_none() {
+            return Ok(false);
         }
-        Ok(removed)
+        // First the tokens: whoever fails half-way can try again.
+        revoked::account(self.keep.as_ref(), id, self.clock.unix()).await?;
+        Ok(self.keep.take(KIND, id).await?.is_some())
     }
 
     /// A client by its id.

@@ -6,7 +6,7 @@
 
 use super::Inner;
 use super::answer::Failure;
-use super::clients::{Client, Grant};
+use super::clients::Client;
 use super::credential::{self, NoRandom};
 use super::keep::Kept;
 use super::people::People;
@@ -36,6 +36,7 @@ pub(super) struct Agreed {
 #[derive(Serialize, Deserialize)]
 struct CodeRecord {
     secret_sha256: String,
+    created_at: u64,
     agreed: Agreed,
 }
 
@@ -67,6 +68,7 @@ impl Inner {
         let (id, secret) = fresh()?;
         let record = CodeRecord {
             secret_sha256: credential::hash(&secret),
+            created_at: now,
             agreed,
         };
         let end = Some(now.saturating_add(CODE_TTL));
@@ -107,6 +109,12 @@ impl Inner {
             return Err(Failure::grant(
                 "the code verifier does not fit the challenge",
             ));
+        }
+        if !self
+            .still_there(client, &agreed.person, record.created_at)
+            .await?
+        {
+            return Err(USED);
         }
         let access = self.issue(
             &People::subject(&agreed.person),
@@ -151,12 +159,10 @@ impl Inner {
             self.end(id, &grant).await?;
             return Err(USED);
         }
-        // Client and person may be gone, or be others under the same name.
-        let person = self.people.since(&grant.person).await?;
-        let same = person.is_some_and(|since| since <= grant.created_at)
-            && client.created_at <= grant.created_at
-            && client.grants.contains(&Grant::AuthorizationCode);
-        if !same {
+        if !self
+            .still_there(client, &grant.person, grant.created_at)
+            .await?
+        {
             self.end(id, &grant).await?;
             return Err(USED);
         }
@@ -204,6 +210,12 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// False if client or person are gone, or are others by now under the same name.
+    async fn still_there(&self, client: &Client, person: &str, at: u64) -> Result<bool, Failure> {
+        let since = self.people.since(person).await?;
+        Ok(client.created_at <= at && since.is_some_and(|since| since <= at))
     }
 
     async fn grant(&self, id: &str) -> Result<Option<(Kept, GrantRecord)>, Failure> {

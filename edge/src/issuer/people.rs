@@ -90,12 +90,13 @@ impl People {
     ///
     /// If the records cannot be reached.
     pub async fn remove(&self, name: &str) -> Result<bool, AccountError> {
-        let removed = self.keep.take(KIND, name).await?.is_some();
-        if removed {
-            let subject = Self::subject(name);
-            revoked::account(self.keep.as_ref(), &subject, self.clock.unix()).await?;
+        if self.since(name).await?.is_none() {
+            return Ok(false);
         }
-        Ok(removed)
+        // First the tokens: whoever fails half-way can try again.
+        let subject = Self::subject(name);
+        revoked::account(self.keep.as_ref(), &subject, self.clock.unix()).await?;
+        Ok(self.keep.take(KIND, name).await?.is_some())
     }
 
     /// Since when there is somebody of this name.

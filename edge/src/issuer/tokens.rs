@@ -69,14 +69,15 @@ impl Inner {
     }
 
     /// Whose token this is, if it is one of ours and still good.
-    pub(super) fn recognise(&self, token: &str, now: u64) -> Option<Identity> {
+    /// `leeway`: how many seconds after its end it still counts.
+    pub(super) fn recognise(&self, token: &str, now: u64, leeway: u64) -> Option<Identity> {
         if !has_shape(token) {
             return None;
         }
         let expect = Expect {
             issuer: &self.url,
             audience: &self.audience,
-            leeway: 0,
+            leeway,
         };
         let ring = self.ring.load();
         let proven = Unproven::read(token).ok()?.prove(&ring.keys, &expect, now);

@@ -1,7 +1,7 @@
 //! A person decides: the page, the code, and what comes of it.
 
 use super::browser::{Ask, Form, VERIFIER, sent_to};
-use super::{Grant, House, NewSecret, REDIRECT, Reply, URL, secret, show};
+use super::{Grant, House, NewClient, NewSecret, REDIRECT, Reply, URL, secret, show};
 use crate::auth::{Refusal, reason};
 use std::time::Duration;
 
@@ -398,4 +398,41 @@ async fn consent_ends_by_time_by_return_and_with_the_person() {
         Refusal::Invalid(reason::REVOKED)
     );
     assert_eq!(house.people.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_code_ends_with_the_person_who_agreed() {
+    let (house, client, passphrase) = ada(true).await;
+    let code = code(&house, &client, &passphrase).await;
+    house.people.remove("ada").await.unwrap();
+    let refused = redeem(&house, &client, &code, &[]).await;
+    assert_eq!(refused.error(), (400, "invalid_grant".into()));
+}
+
+#[tokio::test]
+async fn the_only_place_to_go_back_to_need_not_be_named() {
+    let house = House::build().await;
+    let passphrase = house.people.add("ada").await.unwrap();
+    let new = NewClient {
+        name: "one place".to_owned(),
+        scopes: vec!["read".to_owned()],
+        redirect_uris: vec![REDIRECT.to_owned()],
+        grants: BY_CODE.to_vec(),
+        public: true,
+        ..NewClient::default()
+    };
+    let client = house.clients.add(new).await.unwrap();
+    for named in [false, true] {
+        let mut ask = Ask::new(&client, REDIRECT);
+        if !named {
+            ask = ask.without("redirect_uri");
+        }
+        let page = house.get(&ask.path()).await;
+        let form = Form::read(&page);
+        let sent = form.allow(&house, "ada", passphrase.expose()).await;
+        let code = &sent_to(&sent).1["code"];
+        let reply = redeem(&house, &client, code, &[("redirect_uri", "")]).await;
+        // What was named once must be named again.
+        assert_eq!(reply.status.is_success(), !named, "{}", reply.text);
+    }
 }
