@@ -86,6 +86,9 @@ mod tests {
         let saved = save_all(&[artifact], &into).unwrap();
         assert_eq!(saved, [into.join("a.csv"), into.join("report.txt")]);
         assert_eq!(fs::read_to_string(into.join("a.csv")).unwrap(), "a,b\n");
-        assert_eq!(fs::read_to_string(into.join("report.txt")).unwrap(), "words");
+        assert_eq!(
+            fs::read_to_string(into.join("report.txt")).unwrap(),
+            "words"
+        );
     }
 }

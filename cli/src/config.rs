@@ -113,13 +113,23 @@ impl Config {
 
     /// Puts the port that was found in place of 0, which asks for any.
     pub(crate) fn settle_port(&mut self, port: u16) {
-        let unsettled = self.execution.public_url.as_str().trim_end_matches('/').to_owned();
+        let unsettled = self
+            .execution
+            .public_url
+            .as_str()
+            .trim_end_matches('/')
+            .to_owned();
         if self.execution.public_url.port() != Some(0) {
             return;
         }
         // It fails only for addresses without a host, and this one has one.
         let _ = self.execution.public_url.set_port(Some(port));
-        let settled = self.execution.public_url.as_str().trim_end_matches('/').to_owned();
+        let settled = self
+            .execution
+            .public_url
+            .as_str()
+            .trim_end_matches('/')
+            .to_owned();
         for audience in &mut self.oauth.audience {
             if *audience == unsettled {
                 audience.clone_from(&settled);

@@ -81,9 +81,13 @@ impl ConnectOptions {
             Some(folder) => Profile::read(folder)?,
             None => None,
         };
-        let said = url.map(str::to_owned).or_else(|| self.url.clone()).or(around.url);
+        let said = url
+            .map(str::to_owned)
+            .or_else(|| self.url.clone())
+            .or(around.url);
         let profile = profile.filter(|profile| {
-            said.as_ref().is_none_or(|said| same_server(said, &profile.url))
+            said.as_ref()
+                .is_none_or(|said| same_server(said, &profile.url))
         });
         let Some(url) = said.or_else(|| profile.as_ref().map(|profile| profile.url.clone())) else {
             return Err(Failure::Misuse(
@@ -92,14 +96,15 @@ impl ConnectOptions {
                     .to_owned(),
             ));
         };
-        let secret = |file: &Option<PathBuf>, around: Option<Secret>, other: &Option<PathBuf>| {
-            match (file, around, other) {
+        let secret =
+            |file: &Option<PathBuf>, around: Option<Secret>, other: &Option<PathBuf>| match (
+                file, around, other,
+            ) {
                 (Some(file), _, _) => read_secret(file).map(Some),
                 (None, Some(secret), _) => Ok(Some(secret)),
                 (None, None, Some(file)) => read_secret(file).map(Some),
                 (None, None, None) => Ok(None),
-            }
-        };
+            };
         let plain = |secret: Option<interzone_edge::Secret>| {
             secret.map(|secret| Secret::new(secret.expose()))
         };
@@ -131,7 +136,11 @@ impl ConnectOptions {
         };
         Ok(Connection {
             url,
-            ca: self.ca.clone().or(around.ca).or(profile.map(|profile| profile.ca)),
+            ca: self
+                .ca
+                .clone()
+                .or(around.ca)
+                .or(profile.map(|profile| profile.ca)),
             insecure_http: self.insecure_http,
             proof,
         })
@@ -189,11 +198,15 @@ fn read_secret(path: &Path) -> Result<Secret, Failure> {
         fs::read_to_string(path)
     });
     match read {
-        Ok(text) if text.trim().is_empty() => {
-            Err(Failure::Misuse(format!("{} is empty; put the secret into it", shown())))
-        }
+        Ok(text) if text.trim().is_empty() => Err(Failure::Misuse(format!(
+            "{} is empty; put the secret into it",
+            shown()
+        ))),
         Ok(text) => Ok(Secret::new(text.trim())),
-        Err(error) => Err(Failure::Misuse(format!("{} cannot be read: {error}", shown()))),
+        Err(error) => Err(Failure::Misuse(format!(
+            "{} cannot be read: {error}",
+            shown()
+        ))),
     }
 }
 

@@ -37,7 +37,13 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    pub(crate) fn new(client: Client, id: &str, after: Option<u64>, quiet: bool, all: bool) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        id: &str,
+        after: Option<u64>,
+        quiet: bool,
+        all: bool,
+    ) -> Self {
         Self {
             watch: client.watch_task(id, after),
             client,
@@ -137,7 +143,9 @@ impl Follower {
     /// The agent's last message, if it has not been shown.
     fn say_last(&mut self, task: &TaskObject) -> Result<(), Failure> {
         let messages = task.messages.as_deref().unwrap_or_default();
-        let last = messages.iter().rfind(|message| message.role() == Role::Agent);
+        let last = messages
+            .iter()
+            .rfind(|message| message.role() == Role::Agent);
         if let Some(last) = last {
             self.say(last)?;
         }

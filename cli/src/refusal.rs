@@ -136,7 +136,11 @@ fn refused(refusal: &Refusal) -> Parts {
         ),
         ErrorCode::INVALID_PARAMS => {
             let field = refusal.detail::<String>("field");
-            (Exit::No, message, field.map(|field| format!("look at {field}")))
+            (
+                Exit::No,
+                message,
+                field.map(|field| format!("look at {field}")),
+            )
         }
         _ => (Exit::No, message, suggestion()),
     }
@@ -144,7 +148,9 @@ fn refused(refusal: &Refusal) -> Parts {
 
 fn config(error: &ConfigError) -> Parts {
     let advice = match error {
-        ConfigError::PlainHttp { .. } => Some("--insecure-http allows it, for development".to_owned()),
+        ConfigError::PlainHttp { .. } => {
+            Some("--insecure-http allows it, for development".to_owned())
+        }
         ConfigError::File { .. } | ConfigError::Pem { .. } => {
             Some("name a CA certificate in PEM with --ca".to_owned())
         }
@@ -181,7 +187,11 @@ fn token(error: &TokenError) -> Parts {
     let advice = match error {
         TokenError::Unreachable(inner) => {
             let told = Told::of(inner);
-            return (told.exit, format!("{error}: {}", told.error.message), told.error.advice);
+            return (
+                told.exit,
+                format!("{error}: {}", told.error.message),
+                told.error.advice,
+            );
         }
         TokenError::Refused { error: word, .. } => match word.as_str() {
             "invalid_client" => "the client id or secret is wrong, or the client was removed",

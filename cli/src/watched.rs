@@ -9,9 +9,10 @@ pub(crate) fn line(event: &Watched, sequence: Option<u64>) -> Value {
         Watched::StatusChange(task) => ("status", json!({"task": task})),
         Watched::Message(message) => ("message", json!({"message": message})),
         Watched::Artifact(artifact) => ("artifact", json!({"artifact": artifact})),
-        Watched::Text { run, offset, delta } => {
-            ("text", json!({"run": run, "offset": offset, "delta": delta}))
-        }
+        Watched::Text { run, offset, delta } => (
+            "text",
+            json!({"run": run, "offset": offset, "delta": delta}),
+        ),
         Watched::StatusLine(text) => ("note", json!({"text": text})),
         Watched::Completed(task) => ("completed", json!({"task": task})),
         Watched::Failed(task) => ("failed", json!({"task": task})),

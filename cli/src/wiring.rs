@@ -218,7 +218,12 @@ impl Running {
             stop: stop.clone(),
         });
         let grace = config.execution.grace;
-        let url = config.execution.public_url.as_str().trim_end_matches('/').to_owned();
+        let url = config
+            .execution
+            .public_url
+            .as_str()
+            .trim_end_matches('/')
+            .to_owned();
         let listener = listener.turn_away_with(turned_away);
         let serving = tokio::spawn(listener.serve(router(zone), stop.clone(), grace));
         Ok(Self {
@@ -262,7 +267,11 @@ impl Running {
     /// Takes no more requests, lets those that run finish, hands runs back, lets go of the store.
     async fn wind_up(mut self) {
         self.stop.cancel();
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let workers = self
+            .workers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         let work = async {
             if let Some(workers) = workers {
                 workers.join(self.grace).await;

@@ -5,9 +5,9 @@
 use crate::config::{Config, FOLDER, StoreConfig, Surroundings};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
+use crate::printable;
 use crate::private;
 use crate::wiring::{self, StartError};
-use crate::printable;
 use clap::{Args, Subcommand};
 use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{Client as Account, Clients, Grant, Keep, NewClient, People};
@@ -144,7 +144,11 @@ impl Client {
                 let new = NewClient {
                     id,
                     name,
-                    scopes: if scope.is_empty() { all_of_acp() } else { scope },
+                    scopes: if scope.is_empty() {
+                        all_of_acp()
+                    } else {
+                        scope
+                    },
                     redirect_uris: redirect_uri,
                     grants,
                     public,
@@ -251,7 +255,10 @@ pub(super) fn all_of_acp() -> Vec<String> {
 
 /// A scope that the issuer does not know could never be granted.
 fn check_scopes(scopes: &[String]) -> Result<(), Failure> {
-    let known: Vec<String> = wiring::scopes().into_iter().map(|scope| scope.name).collect();
+    let known: Vec<String> = wiring::scopes()
+        .into_iter()
+        .map(|scope| scope.name)
+        .collect();
     match scopes.iter().find(|scope| !known.contains(scope)) {
         None => Ok(()),
         Some(unknown) => Err(Failure::Misuse(format!(

@@ -84,7 +84,12 @@ impl Ask {
         }
     }
 
-    async fn ask(&self, client: &Client, message: Message, format: Format) -> Result<Exit, Failure> {
+    async fn ask(
+        &self,
+        client: &Client,
+        message: Message,
+        format: Format,
+    ) -> Result<Exit, Failure> {
         let params = TasksCreateParams {
             initial_message: message,
             assign_to: self.agent.clone(),

@@ -59,7 +59,8 @@ impl Call {
         };
         Json::parse(text).map_err(|_| {
             Failure::Misuse(
-                "the params are not JSON; write an object, such as '{\"taskId\": \"…\"}'".to_owned(),
+                "the params are not JSON; write an object, such as '{\"taskId\": \"…\"}'"
+                    .to_owned(),
             )
         })
     }

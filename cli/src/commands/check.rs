@@ -63,9 +63,10 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let url = self.subject.to_str().filter(|text| {
-            text.starts_with("https://") || text.starts_with("http://")
-        });
+        let url = self
+            .subject
+            .to_str()
+            .filter(|text| text.starts_with("https://") || text.starts_with("http://"));
         match url {
             Some(url) => self.check_server(url, format),
             None => self.check_file(format),
@@ -75,7 +76,12 @@ impl Check {
     fn check_server(&self, url: &str, format: Format) -> Result<Exit, Failure> {
         let connection = self.connect.find_at(Some(url))?;
         let patience = self.timeout.map_or(PATIENCE, |Limit(limit)| limit);
-        runtime::run(server::examine(&connection, self.protocol, patience, format))
+        runtime::run(server::examine(
+            &connection,
+            self.protocol,
+            patience,
+            format,
+        ))
     }
 
     fn check_file(&self, format: Format) -> Result<Exit, Failure> {

@@ -54,7 +54,8 @@ impl Up {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
         let config = self.prepare()?;
         let log = start_log(&config.log)?;
-        let served = runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
+        let served =
+            runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
         drop(log);
         served
     }
@@ -93,7 +94,11 @@ impl Up {
         })?;
         zone.until_told(&mut signals).await?;
         if format == Format::Text {
-            let _ = writeln!(io::stderr(), "stopped; everything is kept in {}", self.shown());
+            let _ = writeln!(
+                io::stderr(),
+                "stopped; everything is kept in {}",
+                self.shown()
+            );
         }
         Ok(Exit::Done)
     }
@@ -105,7 +110,10 @@ impl Up {
         // A profile that cannot be read any more is made anew.
         let old = Profile::read(&self.folder).ok().flatten();
         if let Some(old) = old {
-            let known = clients.get(&old.client_id).await.map_err(StartError::Account)?;
+            let known = clients
+                .get(&old.client_id)
+                .await
+                .map_err(StartError::Account)?;
             if known.is_some() && old.url == url {
                 return Ok(old);
             }
@@ -152,13 +160,22 @@ impl Up {
         writeln!(out, "Interzone is up at {url}")?;
         writeln!(out)?;
         writeln!(out, "  agent   {agent} (built in, for trying things out)")?;
-        writeln!(out, "  folder  {folder} (certificate, database, credentials)")?;
+        writeln!(
+            out,
+            "  folder  {folder} (certificate, database, credentials)"
+        )?;
         writeln!(out)?;
         writeln!(out, "In another terminal, in this folder:")?;
         writeln!(out)?;
-        writeln!(out, "  interzone ask \"file csv a,b\"     ask the agent, get a file")?;
+        writeln!(
+            out,
+            "  interzone ask \"file csv a,b\"     ask the agent, get a file"
+        )?;
         writeln!(out, "  interzone task list              see your tasks")?;
-        writeln!(out, "  interzone check {url}    see that all is as it should be")?;
+        writeln!(
+            out,
+            "  interzone check {url}    see that all is as it should be"
+        )?;
         writeln!(out)?;
         writeln!(out, "Ctrl-C stops it.")
     }

@@ -67,7 +67,10 @@ pub(super) fn read(whole: &mut Section<'_>, folder: &Path) -> Result<(Vec<AgentC
     let first = agents.first().map(|agent| agent.id.as_str().to_owned());
     match default.or(first) {
         Some(default) => Ok((agents, default)),
-        None => Err(whole.missing("agents", "a zone needs somebody who answers; add [[agents]]")),
+        None => Err(whole.missing(
+            "agents",
+            "a zone needs somebody who answers; add [[agents]]",
+        )),
     }
 }
 
@@ -133,7 +136,9 @@ fn skills(section: &mut Section<'_>) -> Result<Vec<Skill>> {
             Some(id) => return Err(id.refuse("write lower-case letters, digits and hyphens")),
             None => return Err(section.missing("id", "callers ask for a skill by it")),
         };
-        let name = section.text("name")?.map_or_else(|| id.clone(), |found| found.value);
+        let name = section
+            .text("name")?
+            .map_or_else(|| id.clone(), |found| found.value);
         let description = section.text("description")?;
         let skill = Skill {
             description: description.map_or_else(|| name.clone(), |found| found.value),

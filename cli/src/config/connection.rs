@@ -102,7 +102,10 @@ impl Profile {
         [
             "# Written by `interzone up`. Whoever can read this can use its zone.\n".to_owned(),
             line("url", &self.url),
-            line("ca", &self.ca.file_name().unwrap_or_default().to_string_lossy()),
+            line(
+                "ca",
+                &self.ca.file_name().unwrap_or_default().to_string_lossy(),
+            ),
             line("client_id", &self.client_id),
             line("client_secret", self.client_secret.expose()),
             "# For the page that `interzone token --login` opens.\n".to_owned(),

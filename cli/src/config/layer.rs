@@ -84,7 +84,12 @@ pub(super) fn lay(under: &mut Table, over: Table) {
 ///
 /// # Errors
 /// Something on the way there is no table.
-pub(super) fn put(table: &mut Table, path: &[String], variable: &str, word: String) -> Result<(), ConfigError> {
+pub(super) fn put(
+    table: &mut Table,
+    path: &[String],
+    variable: &str,
+    word: String,
+) -> Result<(), ConfigError> {
     let place = Place::Variable(variable.to_owned());
     match path {
         [] => Ok(()),

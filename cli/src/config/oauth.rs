@@ -53,10 +53,18 @@ impl OAuthConfig {
             (_, false) => audience,
             // Without it, a token that the issuer gave for any other service would open this one.
             (Some(_), true) => {
-                return Err(section.missing("audience", "say whom the issuer's tokens are meant for"));
+                return Err(
+                    section.missing("audience", "say whom the issuer's tokens are meant for")
+                );
             }
             (None, true) => {
-                vec![execution.public_url.as_str().trim_end_matches('/').to_owned()]
+                vec![
+                    execution
+                        .public_url
+                        .as_str()
+                        .trim_end_matches('/')
+                        .to_owned(),
+                ]
             }
         };
         let Some(leeway) = section.time("leeway")? else {

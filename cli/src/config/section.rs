@@ -350,7 +350,11 @@ impl<'a> Section<'a> {
             Err(Value::Word(word)) if word.is_empty() => Ok(None),
             Err(other) => {
                 let found = other.kind();
-                Err(ConfigError::new(&key, place, Wrong::Kind { expected, found }))
+                Err(ConfigError::new(
+                    &key,
+                    place,
+                    Wrong::Kind { expected, found },
+                ))
             }
         }
     }

@@ -26,7 +26,10 @@ fn root() -> PathBuf {
 fn the_least_is_enough() {
     let config = read(LEAST, &[]).unwrap();
     assert_eq!(config.tls.cert, Path::new("/etc/interzone/cert.pem"));
-    assert_eq!(config.execution.public_url.as_str(), "https://localhost:8443/");
+    assert_eq!(
+        config.execution.public_url.as_str(),
+        "https://localhost:8443/"
+    );
     assert_eq!(config.oauth.audience, ["https://localhost:8443"]);
     assert_eq!(config.oauth.issuer, None);
     assert_eq!(config.default_agent, "demo");
@@ -43,7 +46,10 @@ fn every_example_is_loaded() {
     let mut loaded = 0;
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
             let text = fs::read_to_string(&path).unwrap();
             let config = read(&text, &[]);
             assert!(config.is_ok(), "{}: {config:?}", path.display());
@@ -57,7 +63,10 @@ fn every_example_is_loaded() {
 fn a_whole_file_means_what_it_says() {
     let text = fs::read_to_string(root().join("examples/execution.toml")).unwrap();
     let config = read(&text, &[]).unwrap();
-    assert_eq!(config.oauth.issuer.as_deref(), Some("http://127.0.0.1:9400/"));
+    assert_eq!(
+        config.oauth.issuer.as_deref(),
+        Some("http://127.0.0.1:9400/")
+    );
     assert_eq!(
         config.oauth.jwks_url.as_deref(),
         Some("http://127.0.0.1:9400/jwks.json")
@@ -138,7 +147,10 @@ fn nothing_secret_is_printed() {
     )
     .unwrap();
     assert!(!format!("{config:?}").contains("hunter2"));
-    let refused = read(&format!("{LEAST}[store]\nurl = \"mysql://u:hunter2@h/d\"\n"), &[]);
+    let refused = read(
+        &format!("{LEAST}[store]\nurl = \"mysql://u:hunter2@h/d\"\n"),
+        &[],
+    );
     assert!(!refused.unwrap_err().contains("hunter2"));
 }
 
@@ -170,7 +182,9 @@ fn mistakes_are_told_by_name() {
         with("[oauth]\nissuer = \"ftp://login.example.com\"\naudience = \"a\"\n"),
         with("[oauth]\nissuer = \"https://login.example.com\"\n"),
         with("[oauth]\njwks_url = \"https://login.example.com/jwks\"\n"),
-        with("[oauth]\nissuer = \"https://a\"\naudience = \"a\"\n[oauth.introspection]\nurl = \"https://a/i\"\n"),
+        with(
+            "[oauth]\nissuer = \"https://a\"\naudience = \"a\"\n[oauth.introspection]\nurl = \"https://a/i\"\n",
+        ),
         with("[egress]\nallow = [\"127.0.0.1\"]\n"),
         with("[egress]\nallow = [7]\n"),
         with("[webhooks]\nsecret = \"\"\n"),
@@ -179,7 +193,9 @@ fn mistakes_are_told_by_name() {
         with("[issuer]\ntoken_lifetime = \"60d\"\n"),
         with("[issuer]\nkey_rotation = \"1h\"\n"),
         with("[execution]\npublic_url = \"https://example.com/agents\"\n"),
-        with("[[agents]]\nid = \"a\"\nkind = \"command\"\ncommand = [\"x\"]\n[[agents.skills]]\nid = \"A\"\n"),
+        with(
+            "[[agents]]\nid = \"a\"\nkind = \"command\"\ncommand = [\"x\"]\n[[agents.skills]]\nid = \"A\"\n",
+        ),
         with("[log]\nformat = \"xml\"\n"),
         format!("agents = []\n{LEAST}"),
         format!("agents = \"demo\"\n{LEAST}"),
@@ -191,7 +207,9 @@ fn mistakes_are_told_by_name() {
         with("[[agents]]\nid = \"a\"\nkind = \"command\"\n"),
         with("[[agents]]\nid = \"a\"\nkind = \"demo\"\ncommand = [\"x\"]\n"),
         with("[[agents]]\nid = \"a\"\nkind = \"demo\"\n[[agents]]\nid = \"a\"\nkind = \"demo\"\n"),
-        with("[[agents]]\nid = \"a\"\nkind = \"demo\"\ndefault = true\n[[agents]]\nid = \"b\"\nkind = \"demo\"\ndefault = true\n"),
+        with(
+            "[[agents]]\nid = \"a\"\nkind = \"demo\"\ndefault = true\n[[agents]]\nid = \"b\"\nkind = \"demo\"\ndefault = true\n",
+        ),
         with("[limits\n"),
         with("[limits]\nbody = \n"),
         with("[limits]\nbody = 1\nbody = 2\n"),
@@ -199,7 +217,10 @@ fn mistakes_are_told_by_name() {
     let mut told = String::new();
     for text in cases {
         let error = read(&text, &[]).unwrap_err();
-        assert!(!error.ends_with('.') && error.lines().count() == 1, "{error}");
+        assert!(
+            !error.ends_with('.') && error.lines().count() == 1,
+            "{error}"
+        );
         let shown = text.replace(LEAST, "");
         writeln!(told, "{shown}=> {error}\n").unwrap();
     }

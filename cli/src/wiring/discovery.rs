@@ -121,7 +121,9 @@ impl Discovered {
     }
 
     async fn metadata(&self, place: &str) -> Result<Metadata, DiscoveryError> {
-        let bytes = self.get(well_known(&self.issuer, place).ok_or(DiscoveryError::Name)?).await?;
+        let bytes = self
+            .get(well_known(&self.issuer, place).ok_or(DiscoveryError::Name)?)
+            .await?;
         let metadata: Metadata = serde_json::from_slice(&bytes)?;
         // Names are compared without a slash at the end, as many issuers are careless about it here
         // and nowhere else.

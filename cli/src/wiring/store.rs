@@ -51,7 +51,9 @@ impl Opened {
         match self {
             Self::Sqlite(store) => match Arc::into_inner(store) {
                 Some(store) => store.close().await,
-                None => tracing::debug!("the store is still in use and is closed with its last user"),
+                None => {
+                    tracing::debug!("the store is still in use and is closed with its last user")
+                }
             },
             Self::Postgres(store) => store.close(),
         }

@@ -66,7 +66,10 @@ pub(super) async fn examine(
     let (token, narrow) = tokens(connection).await?;
     let extra: Vec<PathBuf> = connection.ca.iter().cloned().collect();
     let trust = Trust::system_and(&extra).map_err(crate::wiring::StartError::Tls)?;
-    let http = trust.client().build().map_err(crate::wiring::StartError::Http)?;
+    let http = trust
+        .client()
+        .build()
+        .map_err(crate::wiring::StartError::Http)?;
     let tls = match endpoint.scheme() {
         "https" => Some(tls_config(&extra)?),
         _ => None,
@@ -139,7 +142,9 @@ async fn reach(client: &interzone_client::Client, wire: &Wire) -> Result<(), Fai
 
 /// Whether the server knows a method of ACP. One that wants a token first is taken for one.
 async fn speaks_acp(probe: &Probe) -> bool {
-    let asked = probe.call("tasks.get", json!({"taskId": "interzone-check"})).await;
+    let asked = probe
+        .call("tasks.get", json!({"taskId": "interzone-check"}))
+        .await;
     match asked {
         Ok(answer) => answer
             .refused_with(&[interzone_jsonrpc::ErrorCode::METHOD_NOT_FOUND])

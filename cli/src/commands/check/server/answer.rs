@@ -23,7 +23,11 @@ impl Answer {
     /// The body as JSON.
     pub(super) fn json(&self) -> Result<Value, Flaw> {
         serde_json::from_slice(&self.body).map_err(|_| {
-            Flaw::broken(format!("the body is not JSON: {} {}", self.status, self.excerpt()))
+            Flaw::broken(format!(
+                "the body is not JSON: {} {}",
+                self.status,
+                self.excerpt()
+            ))
         })
     }
 
@@ -67,7 +71,10 @@ impl Answer {
     pub(super) fn refused_with(&self, codes: &[ErrorCode]) -> Finding {
         let error = self.error()?;
         let code = error.get("code").and_then(Value::as_i64);
-        if codes.iter().any(|wanted| Some(i64::from(wanted.get())) == code) {
+        if codes
+            .iter()
+            .any(|wanted| Some(i64::from(wanted.get())) == code)
+        {
             return Ok(format!("answers {}", code.unwrap_or_default()));
         }
         let wanted: Vec<String> = codes.iter().map(ToString::to_string).collect();
@@ -87,18 +94,30 @@ impl Answer {
             )));
         }
         if !self.status.is_success() {
-            return Err(Flaw::broken(format!("nothing was due, and {} came", self.status)));
+            return Err(Flaw::broken(format!(
+                "nothing was due, and {} came",
+                self.status
+            )));
         }
         Ok(format!("HTTP {} without a body", self.status.as_u16()))
     }
 
     /// What the answer says, in a few words.
     pub(super) fn told(&self) -> String {
-        let error = self.json().ok().and_then(|mut json| json.get_mut("error").map(Value::take));
+        let error = self
+            .json()
+            .ok()
+            .and_then(|mut json| json.get_mut("error").map(Value::take));
         match error {
             Some(error) => {
-                let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
-                let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+                let code = error
+                    .get("code")
+                    .and_then(Value::as_i64)
+                    .unwrap_or_default();
+                let message = error
+                    .get("message")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 format!("{code} {}", printable::quoted(message))
             }
             None => format!("HTTP {} {}", self.status.as_u16(), self.excerpt()),

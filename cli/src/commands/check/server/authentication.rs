@@ -19,23 +19,41 @@ const CALL: &str =
 pub(super) async fn check(probe: &Probe, out: &mut Checks) {
     out.group("authentication");
     let refused = probe.post_as(As::Nobody, CALL).await;
-    let found = refused.as_ref().map_err(Clone::clone).and_then(unknown_caller);
+    let found = refused
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(unknown_caller);
     out.note("no token is refused", ACP, found);
-    let found = refused.map_err(|flaw| flaw.clone()).and_then(|answer| challenge(&answer));
+    let found = refused
+        .map_err(|flaw| flaw.clone())
+        .and_then(|answer| challenge(&answer));
     out.note("the refusal says what is wanted", OAUTH, found);
     let forged = [
         ("a token that is rubbish", "Bearer rubbish".to_owned()),
-        ("a token without a signature", format!("Bearer {}", jwt("none", ""))),
-        ("a token signed with a guess", format!("Bearer {}", jwt("HS256", "Z3Vlc3M"))),
+        (
+            "a token without a signature",
+            format!("Bearer {}", jwt("none", "")),
+        ),
+        (
+            "a token signed with a guess",
+            format!("Bearer {}", jwt("HS256", "Z3Vlc3M")),
+        ),
         ("an empty token", "Bearer ".to_owned()),
         ("another scheme", "Basic YTpi".to_owned()),
     ];
     for (name, header) in forged {
         let answer = probe.post_as(As::Header(&header), CALL).await;
-        let found = answer.as_ref().map_err(Clone::clone).and_then(unknown_caller);
+        let found = answer
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(unknown_caller);
         out.note(format!("{name} is refused"), ACP, found);
     }
-    out.note("a token in the address is not taken", "ACP §1", in_query(probe).await);
+    out.note(
+        "a token in the address is not taken",
+        "ACP §1",
+        in_query(probe).await,
+    );
     out.note("a missing scope is refused", ACP, narrow(probe).await);
     let found = metadata(probe).await;
     out.note("tells who issues its tokens", "RFC 9728 §3", found);
@@ -57,7 +75,9 @@ fn unknown_caller(answer: &Answer) -> Finding {
     let words = answer.refused_with(&[codes::AUTHENTICATION_FAILED])?;
     match answer.status {
         StatusCode::UNAUTHORIZED => Ok(format!("HTTP 401, {words}")),
-        StatusCode::OK => Err(Flaw::poor(format!("HTTP 200, {words}; 401 tells proxies too"))),
+        StatusCode::OK => Err(Flaw::poor(format!(
+            "HTTP 200, {words}; 401 tells proxies too"
+        ))),
         status => Err(Flaw::broken(format!("HTTP {}, {words}", status.as_u16()))),
     }
 }
@@ -80,7 +100,8 @@ async fn in_query(probe: &Probe) -> Finding {
     probe.need_token()?;
     let mut url = probe.endpoint.clone();
     if let Some(token) = &probe.token {
-        url.query_pairs_mut().append_pair("access_token", token.expose());
+        url.query_pairs_mut()
+            .append_pair("access_token", token.expose());
     }
     let request = probe
         .request(Method::POST, url, As::Nobody)
@@ -100,9 +121,13 @@ async fn narrow(probe: &Probe) -> Finding {
     let answer = probe.post_as(As::Header(&header), CALL).await?;
     let words = answer.refused_with(&[codes::INSUFFICIENT_SCOPE])?;
     let error = answer.error()?;
-    let required = error.get("data").and_then(|data| data.get("requiredScopes"));
+    let required = error
+        .get("data")
+        .and_then(|data| data.get("requiredScopes"));
     let named = required.and_then(Value::as_array).is_some_and(|scopes| {
-        scopes.iter().any(|scope| scope.as_str() == Some(Scope::TasksRead.name()))
+        scopes
+            .iter()
+            .any(|scope| scope.as_str() == Some(Scope::TasksRead.name()))
     });
     if !named {
         return Err(Flaw::poor(format!(
@@ -114,9 +139,13 @@ async fn narrow(probe: &Probe) -> Finding {
 }
 
 async fn metadata(probe: &Probe) -> Finding {
-    let answer = probe.get("/.well-known/oauth-protected-resource", As::Nobody).await?;
+    let answer = probe
+        .get("/.well-known/oauth-protected-resource", As::Nobody)
+        .await?;
     if answer.status != StatusCode::OK {
-        return Err(Flaw::poor("there is no /.well-known/oauth-protected-resource"));
+        return Err(Flaw::poor(
+            "there is no /.well-known/oauth-protected-resource",
+        ));
     }
     let json = answer.json()?;
     let has = |name: &str| json.get(name).is_some_and(|value| !value.is_null());

@@ -27,7 +27,11 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
     out.group("agent card");
     let card = match fetch(probe).await {
         Ok(card) => {
-            out.note("there is one", CARD, Ok("/.well-known/agent.json".to_owned()));
+            out.note(
+                "there is one",
+                CARD,
+                Ok("/.well-known/agent.json".to_owned()),
+            );
             card
         }
         Err(flaw) => {
@@ -67,12 +71,16 @@ fn judge(card: &Map<String, Value>) -> Finding {
     if !text(card, "version").is_some_and(is_version) {
         wrong.push("`version` must be three numbers, as in 1.0.0".to_owned());
     }
-    if !text(card, "url").is_some_and(|url| Url::parse(url).is_ok_and(|url| url.scheme() == "https")) {
+    if !text(card, "url")
+        .is_some_and(|url| Url::parse(url).is_ok_and(|url| url.scheme() == "https"))
+    {
         wrong.push("`url` must be an https URL".to_owned());
     }
     judge_provider(card.get("provider"), &mut wrong);
     if let Some(capabilities) = card.get("capabilities") {
-        let flags = capabilities.as_object().is_some_and(|all| all.values().all(Value::is_boolean));
+        let flags = capabilities
+            .as_object()
+            .is_some_and(|all| all.values().all(Value::is_boolean));
         if !flags {
             wrong.push("`capabilities` must be true or false each".to_owned());
         }
@@ -108,7 +116,10 @@ fn judge_provider(provider: Option<&Value>, wrong: &mut Vec<String>) {
     if text(provider, "organization").is_none_or(str::is_empty) {
         wrong.push("`provider.organization` is missing".to_owned());
     }
-    if provider.get("contact").is_some_and(|mail| !mail.as_str().is_some_and(is_mail)) {
+    if provider
+        .get("contact")
+        .is_some_and(|mail| !mail.as_str().is_some_and(is_mail))
+    {
         wrong.push("`provider.contact` must be a mail address".to_owned());
     }
     let is_url = |url: &Value| url.as_str().is_some_and(|url| Url::parse(url).is_ok());
@@ -118,7 +129,8 @@ fn judge_provider(provider: Option<&Value>, wrong: &mut Vec<String>) {
 }
 
 fn is_mail(text: &str) -> bool {
-    text.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
+    text.split_once('@')
+        .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
 }
 
 /// Whether a list, if there is one, has only these words.
@@ -189,7 +201,9 @@ mod tests {
             ("extra", |card| card["extra"] = json!(1)),
             ("skills", |card| card["skills"] = json!([])),
             ("id", |card| card["skills"][0]["id"] = json!("A b")),
-            ("inputModes", |card| card["skills"][0]["inputModes"] = json!(["smell"])),
+            ("inputModes", |card| {
+                card["skills"][0]["inputModes"] = json!(["smell"])
+            }),
         ];
         for (what, change) in changes {
             let Err(Flaw::Broken(why)) = judged(change) else {

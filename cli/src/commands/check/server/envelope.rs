@@ -26,21 +26,81 @@ const ANY_REFUSAL: &[ErrorCode] = &[
 
 /// Bodies that are no messages, and what they must be answered with.
 const REFUSALS: &[(&str, &[u8], &[ErrorCode], &str)] = &[
-    ("an unfinished text", b"{\"jsonrpc\":\"2.0\",\"method\"", PARSE, ERROR),
+    (
+        "an unfinished text",
+        b"{\"jsonrpc\":\"2.0\",\"method\"",
+        PARSE,
+        ERROR,
+    ),
     ("an empty body", b"", PARSE, ERROR),
     ("text that is no JSON", b"hello", PARSE, ERROR),
     ("two values", b"{} {}", PARSE, ERROR),
-    ("NaN", b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[NaN],\"id\":1}", PARSE, ERROR),
-    ("invalid UTF-8", b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\",\"id\":1}", PARSE, ERROR),
-    ("no version", b"{\"method\":\"a\",\"id\":1}", INVALID, REQUEST),
-    ("version 1.0", b"{\"jsonrpc\":\"1.0\",\"method\":\"a\",\"id\":1}", INVALID, REQUEST),
-    ("version as a number", b"{\"jsonrpc\":2.0,\"method\":\"a\",\"id\":1}", INVALID, REQUEST),
-    ("no method", b"{\"jsonrpc\":\"2.0\",\"id\":1}", INVALID, REQUEST),
-    ("a method that is a number", b"{\"jsonrpc\":\"2.0\",\"method\":1,\"id\":1}", INVALID, REQUEST),
-    ("an id that is an object", b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":{}}", INVALID, REQUEST),
-    ("an id that is an array", b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":[1]}", INVALID, REQUEST),
-    ("an id that is true", b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":true}", INVALID, REQUEST),
-    ("an id with a fraction", b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":1.5}", INVALID, REQUEST),
+    (
+        "NaN",
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[NaN],\"id\":1}",
+        PARSE,
+        ERROR,
+    ),
+    (
+        "invalid UTF-8",
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\",\"id\":1}",
+        PARSE,
+        ERROR,
+    ),
+    (
+        "no version",
+        b"{\"method\":\"a\",\"id\":1}",
+        INVALID,
+        REQUEST,
+    ),
+    (
+        "version 1.0",
+        b"{\"jsonrpc\":\"1.0\",\"method\":\"a\",\"id\":1}",
+        INVALID,
+        REQUEST,
+    ),
+    (
+        "version as a number",
+        b"{\"jsonrpc\":2.0,\"method\":\"a\",\"id\":1}",
+        INVALID,
+        REQUEST,
+    ),
+    (
+        "no method",
+        b"{\"jsonrpc\":\"2.0\",\"id\":1}",
+        INVALID,
+        REQUEST,
+    ),
+    (
+        "a method that is a number",
+        b"{\"jsonrpc\":\"2.0\",\"method\":1,\"id\":1}",
+        INVALID,
+        REQUEST,
+    ),
+    (
+        "an id that is an object",
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":{}}",
+        INVALID,
+        REQUEST,
+    ),
+    (
+        "an id that is an array",
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":[1]}",
+        INVALID,
+        REQUEST,
+    ),
+    (
+        "an id that is true",
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":true}",
+        INVALID,
+        REQUEST,
+    ),
+    (
+        "an id with a fraction",
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":1.5}",
+        INVALID,
+        REQUEST,
+    ),
     ("a string", b"\"a\"", INVALID, REQUEST),
     ("an empty batch", b"[]", INVALID, BATCH),
 ];
@@ -72,21 +132,57 @@ pub(super) async fn check(probe: &Probe, acp: bool, out: &mut Checks) {
     }
     out.note("an unknown method is refused", ERROR, unknown(probe).await);
     for id in IDS {
-        out.note(format!("id {id} comes back"), RESPONSE, echo(probe, id).await);
+        out.note(
+            format!("id {id} comes back"),
+            RESPONSE,
+            echo(probe, id).await,
+        );
     }
     out.note("id null is answered", RESPONSE, null_id(probe).await);
-    out.note("a notification is not answered", NOTIFICATION, silence(probe).await);
+    out.note(
+        "a notification is not answered",
+        NOTIFICATION,
+        silence(probe).await,
+    );
     for (name, body, codes, reference) in REFUSALS {
         let found = refusal(probe, body, codes).await;
         out.note(format!("{name} is refused"), reference, found);
     }
-    out.note("params that are a string are refused", REQUEST, scalar_params(probe).await);
-    out.note("a member that nobody knows", "ACP §2", extra(probe, acp).await);
-    out.note("100,000 levels of nesting are survived", ERROR, nesting(probe).await);
-    out.note("a batch is answered item by item", BATCH, batch(probe).await);
-    out.note("a batch of rubbish is answered item by item", BATCH, rubbish(probe).await);
-    out.note("a batch of notifications is not answered", BATCH, silent_batch(probe).await);
-    out.note("a batch of 10,000 is refused or answered", BATCH, large_batch(probe).await);
+    out.note(
+        "params that are a string are refused",
+        REQUEST,
+        scalar_params(probe).await,
+    );
+    out.note(
+        "a member that nobody knows",
+        "ACP §2",
+        extra(probe, acp).await,
+    );
+    out.note(
+        "100,000 levels of nesting are survived",
+        ERROR,
+        nesting(probe).await,
+    );
+    out.note(
+        "a batch is answered item by item",
+        BATCH,
+        batch(probe).await,
+    );
+    out.note(
+        "a batch of rubbish is answered item by item",
+        BATCH,
+        rubbish(probe).await,
+    );
+    out.note(
+        "a batch of notifications is not answered",
+        BATCH,
+        silent_batch(probe).await,
+    );
+    out.note(
+        "a batch of 10,000 is refused or answered",
+        BATCH,
+        large_batch(probe).await,
+    );
 }
 
 fn call(id: &str) -> String {
@@ -155,7 +251,11 @@ async fn scalar_params(probe: &Probe) -> Finding {
 
 /// JSON-RPC itself says nothing about it, ACP does.
 async fn extra(probe: &Probe, acp: bool) -> Finding {
-    let method = if acp { Method::TasksGet.name() } else { NOTHING };
+    let method = if acp {
+        Method::TasksGet.name()
+    } else {
+        NOTHING
+    };
     let params = r#"{"taskId":"interzone-check"}"#;
     let body =
         format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params},"id":1,"extra":true}}"#);
@@ -184,7 +284,10 @@ async fn nesting(probe: &Probe) -> Finding {
 fn items(answer: &Answer) -> Result<Vec<Value>, Flaw> {
     match answer.json()? {
         Value::Array(items) => Ok(items),
-        _ => Err(Flaw::broken(format!("a list was due, and {} came", answer.told()))),
+        _ => Err(Flaw::broken(format!(
+            "a list was due, and {} came",
+            answer.told()
+        ))),
     }
 }
 
@@ -212,13 +315,14 @@ async fn batch(probe: &Probe) -> Finding {
 async fn rubbish(probe: &Probe) -> Finding {
     let items = items(&probe.post("[1,2,3]").await?)?;
     let invalid = i64::from(ErrorCode::INVALID_REQUEST.get());
-    let good = |item: &Value| {
-        code(item) == Some(invalid) && item.get("id").is_some_and(Value::is_null)
-    };
+    let good =
+        |item: &Value| code(item) == Some(invalid) && item.get("id").is_some_and(Value::is_null);
     if items.len() == 3 && items.iter().all(good) {
         Ok("[1,2,3] gets three answers".to_owned())
     } else {
-        Err(Flaw::broken("[1,2,3] does not get three times -32600 with a null id"))
+        Err(Flaw::broken(
+            "[1,2,3] does not get three times -32600 with a null id",
+        ))
     }
 }
 

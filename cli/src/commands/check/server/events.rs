@@ -90,11 +90,19 @@ fn parse(block: &str) -> Result<Option<Event>, Flaw> {
     }
     let not = || Flaw::broken("an event is no JSON-RPC notification");
     let mut message: Value = serde_json::from_str(&data).map_err(|_| not())?;
-    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") || message.get("id").is_some() {
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") || message.get("id").is_some()
+    {
         return Err(not());
     }
-    let method = message.get("method").and_then(Value::as_str).ok_or_else(not)?.to_owned();
-    let params = message.get_mut("params").map(Value::take).unwrap_or_default();
+    let method = message
+        .get("method")
+        .and_then(Value::as_str)
+        .ok_or_else(not)?
+        .to_owned();
+    let params = message
+        .get_mut("params")
+        .map(Value::take)
+        .unwrap_or_default();
     Ok(Some(Event { id, method, params }))
 }
 

@@ -8,8 +8,16 @@ const HEALTH: &str = "ACP §1";
 
 pub(super) async fn check(probe: &Probe, out: &mut Checks) {
     out.group("health");
-    out.note("says that it is alive", HEALTH, any(probe, &["/health", "/healthz"]).await);
-    out.note("says that it is ready", HEALTH, any(probe, &["/ready", "/readyz"]).await);
+    out.note(
+        "says that it is alive",
+        HEALTH,
+        any(probe, &["/health", "/healthz"]).await,
+    );
+    out.note(
+        "says that it is ready",
+        HEALTH,
+        any(probe, &["/ready", "/readyz"]).await,
+    );
 }
 
 /// That one of these pages answers, without a token.
@@ -23,5 +31,8 @@ async fn any(probe: &Probe, paths: &[&str]) -> Finding {
             _ => {}
         }
     }
-    Err(Flaw::poor(format!("neither {} answers", paths.join(" nor "))))
+    Err(Flaw::poor(format!(
+        "neither {} answers",
+        paths.join(" nor ")
+    )))
 }

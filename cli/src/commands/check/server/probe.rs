@@ -64,7 +64,11 @@ impl Probe {
         self.post_as(As::Caller, body).await
     }
 
-    pub(super) async fn post_as(&self, who: As<'_>, body: impl Into<Bytes>) -> Result<Answer, Flaw> {
+    pub(super) async fn post_as(
+        &self,
+        who: As<'_>,
+        body: impl Into<Bytes>,
+    ) -> Result<Answer, Flaw> {
         let request = self
             .request(Method::POST, self.endpoint.clone(), who)
             .header(header::CONTENT_TYPE, "application/json")
@@ -89,7 +93,8 @@ impl Probe {
 
     /// A page of the server.
     pub(super) async fn get(&self, path: &str, who: As<'_>) -> Result<Answer, Flaw> {
-        self.send(self.request(Method::GET, self.at(path), who)).await
+        self.send(self.request(Method::GET, self.at(path), who))
+            .await
     }
 
     /// An address beside the endpoint.
@@ -138,7 +143,11 @@ impl Probe {
     }
 
     /// Begins to read events; gives the response before its body.
-    pub(super) async fn open(&self, path: &str, after: Option<u64>) -> Result<reqwest::Response, Flaw> {
+    pub(super) async fn open(
+        &self,
+        path: &str,
+        after: Option<u64>,
+    ) -> Result<reqwest::Response, Flaw> {
         let mut request = self
             .request(Method::GET, self.at(path), As::Caller)
             .header(header::ACCEPT, "text/event-stream");

@@ -30,9 +30,21 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
     out.note("an unknown stream is refused", ERRORS, unknown(probe).await);
     out.note("wrong params are refused", ERRORS, wrong(probe).await);
     out.note("what is said is heard by SSE", WATCH, heard(probe).await);
-    out.note("a watcher resumes where it left off", WATCH, resumed(probe).await);
-    out.note("a task is watched to its end by SSE", WATCH, task_watched(probe).await);
-    out.note("nobody watches without a token", WATCH, guarded(probe).await);
+    out.note(
+        "a watcher resumes where it left off",
+        WATCH,
+        resumed(probe).await,
+    );
+    out.note(
+        "a task is watched to its end by SSE",
+        WATCH,
+        task_watched(probe).await,
+    );
+    out.note(
+        "nobody watches without a token",
+        WATCH,
+        guarded(probe).await,
+    );
 }
 
 fn say(text: &str) -> Value {
@@ -79,9 +91,15 @@ async fn end(probe: &Probe) -> Finding {
     let id = new_stream(probe).await?;
     succeeded(&probe.call("stream.end", json!({"streamId": id})).await?)?;
     let closed = &[codes::STREAM_ALREADY_CLOSED];
-    probe.call("stream.end", json!({"streamId": id})).await?.refused_with(closed)?;
+    probe
+        .call("stream.end", json!({"streamId": id}))
+        .await?
+        .refused_with(closed)?;
     let params = json!({"streamId": id, "message": say("too late")});
-    probe.call("stream.message", params).await?.refused_with(closed)?;
+    probe
+        .call("stream.message", params)
+        .await?
+        .refused_with(closed)?;
     Ok("then answers -40004 to stream.message and stream.end".to_owned())
 }
 
@@ -103,9 +121,15 @@ async fn unknown(probe: &Probe) -> Finding {
     let id = "interzone-check-nobody-has-this";
     let no_stream = &[codes::STREAM_NOT_FOUND];
     let calls = [
-        ("stream.message", json!({"streamId": id, "message": say("hello")})),
+        (
+            "stream.message",
+            json!({"streamId": id, "message": say("hello")}),
+        ),
         ("stream.end", json!({"streamId": id})),
-        ("stream.chunk", json!({"streamId": id, "chunk": say("hello"), "sequence": 1})),
+        (
+            "stream.chunk",
+            json!({"streamId": id, "chunk": say("hello"), "sequence": 1}),
+        ),
     ];
     for (method, params) in calls {
         probe.call(method, params).await?.refused_with(no_stream)?;
@@ -118,7 +142,10 @@ async fn wrong(probe: &Probe) -> Finding {
         ("stream.start", json!({"participants": "me"})),
         ("stream.message", json!({"streamId": "a"})),
         ("stream.end", json!({})),
-        ("stream.chunk", json!({"streamId": "a", "chunk": say("hello"), "sequence": "one"})),
+        (
+            "stream.chunk",
+            json!({"streamId": "a", "chunk": say("hello"), "sequence": "one"}),
+        ),
     ];
     for (method, params) in calls {
         let answer = probe.call(method, params).await?;
@@ -152,11 +179,15 @@ async fn heard(probe: &Probe) -> Finding {
         numbers.push(event.params.get("sequence").and_then(Value::as_u64));
         texts.push(event.params.pointer("/chunk/role").cloned());
         if event.id.is_none() {
-            return Err(Flaw::poor("a chunk has no event id, so nobody can resume after it"));
+            return Err(Flaw::poor(
+                "a chunk has no event id, so nobody can resume after it",
+            ));
         }
     }
     if numbers != [Some(1), Some(2)] {
-        return Err(Flaw::broken("`sequence` does not count from 1 without a gap"));
+        return Err(Flaw::broken(
+            "`sequence` does not count from 1 without a gap",
+        ));
     }
     if texts.last() != Some(&Some(json!("agent"))) {
         return Err(Flaw::poor("no agent answers on the stream"));
@@ -179,14 +210,20 @@ async fn resumed(probe: &Probe) -> Finding {
         }
     };
     let Some(after) = first.id else {
-        return Err(Flaw::poor("a chunk has no event id, so nobody can resume after it"));
+        return Err(Flaw::poor(
+            "a chunk has no event id, so nobody can resume after it",
+        ));
     };
     drop(events);
     let mut events = open(probe, &path, Some(after)).await?;
     let next = events.next().await?;
     match (next.params.get("sequence").and_then(Value::as_u64), next.id) {
-        (Some(2), Some(id)) if id > after => Ok("by Last-Event-ID, without gap or double".to_owned()),
-        _ => Err(Flaw::broken("after Last-Event-ID comes something else than the next event")),
+        (Some(2), Some(id)) if id > after => {
+            Ok("by Last-Event-ID, without gap or double".to_owned())
+        }
+        _ => Err(Flaw::broken(
+            "after Last-Event-ID comes something else than the next event",
+        )),
     }
 }
 
@@ -212,11 +249,19 @@ async fn guarded(probe: &Probe) -> Finding {
     match answer.status {
         StatusCode::UNAUTHORIZED => {}
         StatusCode::NOT_FOUND => return Err(Flaw::unseen(NO_SSE)),
-        status => return Err(Flaw::broken(format!("HTTP {} without a token", status.as_u16()))),
+        status => {
+            return Err(Flaw::broken(format!(
+                "HTTP {} without a token",
+                status.as_u16()
+            )));
+        }
     }
     let path = "/streams/interzone-check-nobody-has-this/events";
     match probe.get(path, As::Caller).await?.status {
         StatusCode::NOT_FOUND => Ok("HTTP 401 without one, 404 for an unknown stream".to_owned()),
-        status => Err(Flaw::broken(format!("HTTP {} for an unknown stream", status.as_u16()))),
+        status => Err(Flaw::broken(format!(
+            "HTTP {} for an unknown stream",
+            status.as_u16()
+        ))),
     }
 }

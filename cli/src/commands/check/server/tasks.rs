@@ -40,9 +40,21 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
         return;
     }
     out.note("tasks.create begins a task", METHODS, create(probe).await);
-    out.note("what is sent comes back as it was", OURS, verbatim(probe).await);
-    out.note("explicit nulls are accepted, and none sent", OURS, nulls(probe).await);
-    out.note("tasks.get leaves out what is not wanted", METHODS, get_less(probe).await);
+    out.note(
+        "what is sent comes back as it was",
+        OURS,
+        verbatim(probe).await,
+    );
+    out.note(
+        "explicit nulls are accepted, and none sent",
+        OURS,
+        nulls(probe).await,
+    );
+    out.note(
+        "tasks.get leaves out what is not wanted",
+        METHODS,
+        get_less(probe).await,
+    );
     for (method, params, field) in wrong_params() {
         let found = wrong(probe, method, params, field).await;
         out.note(format!("{method} names a wrong {field}"), ERRORS, found);
@@ -55,10 +67,26 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
     out.note("an agent that is not there is refused", ERRORS, found);
     out.note("tasks.send adds to a task", METHODS, send(probe).await);
     out.note("tasks.cancel ends a task", STATES, cancel(probe).await);
-    out.note("tasks.subscribe takes a webhook", WEBHOOKS, subscribe(probe).await);
-    out.note("no webhook to private addresses", WEBHOOKS, guarded(probe).await);
-    out.note("task.notification is taken", METHODS, notification(probe).await);
-    out.note("methods that ACP does not have are refused", ERRORS, invented(probe).await);
+    out.note(
+        "tasks.subscribe takes a webhook",
+        WEBHOOKS,
+        subscribe(probe).await,
+    );
+    out.note(
+        "no webhook to private addresses",
+        WEBHOOKS,
+        guarded(probe).await,
+    );
+    out.note(
+        "task.notification is taken",
+        METHODS,
+        notification(probe).await,
+    );
+    out.note(
+        "methods that ACP does not have are refused",
+        ERRORS,
+        invented(probe).await,
+    );
 }
 
 fn say(text: &str) -> Value {
@@ -67,7 +95,9 @@ fn say(text: &str) -> Value {
 
 /// Begins a task; gives its object.
 pub(super) async fn begin(probe: &Probe, text: &str) -> Result<Value, Flaw> {
-    let answer = probe.call("tasks.create", json!({"initialMessage": say(text)})).await?;
+    let answer = probe
+        .call("tasks.create", json!({"initialMessage": say(text)}))
+        .await?;
     task_of(&answer)
 }
 
@@ -105,7 +135,8 @@ async fn create(probe: &Probe) -> Finding {
 }
 
 async fn verbatim(probe: &Probe) -> Finding {
-    let part = json!({"type": "TextPart", "content": "hello", "checksum": "sha256:0", "width": 640});
+    let part =
+        json!({"type": "TextPart", "content": "hello", "checksum": "sha256:0", "width": 640});
     let metadata = json!({"a": {"b": [1, 2.5, "é日", null, true]}, "large": 9007199254740993_u64});
     let params = json!({
         "initialMessage": {"role": "user", "parts": [part]},
@@ -145,7 +176,11 @@ async fn get_less(probe: &Probe) -> Finding {
     let task = begin(probe, "hello").await?;
     let id = id_of(&task)?;
     let whole = get(probe, &id).await?;
-    if whole.get("messages").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+    if whole
+        .get("messages")
+        .and_then(Value::as_array)
+        .is_none_or(Vec::is_empty)
+    {
         return Err(Flaw::broken("tasks.get gives no messages"));
     }
     let params = json!({"taskId": id, "includeMessages": false, "includeArtifacts": false});
@@ -164,19 +199,47 @@ fn wrong_params() -> Vec<(&'static str, Value, &'static str)> {
     let words = say("hello");
     vec![
         ("tasks.create", json!({}), "initialMessage"),
-        ("tasks.create", json!({"initialMessage": "hello"}), "initialMessage"),
-        ("tasks.create", json!({"initialMessage": {"role": "user", "parts": []}}), "parts"),
-        ("tasks.create", json!({"initialMessage": {"role": "boss", "parts": words["parts"]}}), "role"),
-        ("tasks.create", json!({"initialMessage": words, "priority": "MEDIUM"}), "priority"),
+        (
+            "tasks.create",
+            json!({"initialMessage": "hello"}),
+            "initialMessage",
+        ),
+        (
+            "tasks.create",
+            json!({"initialMessage": {"role": "user", "parts": []}}),
+            "parts",
+        ),
+        (
+            "tasks.create",
+            json!({"initialMessage": {"role": "boss", "parts": words["parts"]}}),
+            "role",
+        ),
+        (
+            "tasks.create",
+            json!({"initialMessage": words, "priority": "MEDIUM"}),
+            "priority",
+        ),
         ("tasks.send", json!({"message": words}), "taskId"),
         ("tasks.send", json!({"taskId": "a"}), "message"),
         ("tasks.get", json!({}), "taskId"),
         ("tasks.get", json!({"taskId": 7}), "taskId"),
-        ("tasks.get", json!({"taskId": "a", "includeMessages": "yes"}), "includeMessages"),
+        (
+            "tasks.get",
+            json!({"taskId": "a", "includeMessages": "yes"}),
+            "includeMessages",
+        ),
         ("tasks.cancel", json!({"reason": "why"}), "taskId"),
         ("tasks.subscribe", json!({"taskId": "a"}), "callbackUrl"),
-        ("task.notification", json!({"taskId": "a", "event": "EXPLODED", "timestamp": "2026-01-01T00:00:00Z"}), "event"),
-        ("task.notification", json!({"taskId": "a", "event": "COMPLETED"}), "timestamp"),
+        (
+            "task.notification",
+            json!({"taskId": "a", "event": "EXPLODED", "timestamp": "2026-01-01T00:00:00Z"}),
+            "event",
+        ),
+        (
+            "task.notification",
+            json!({"taskId": "a", "event": "COMPLETED"}),
+            "timestamp",
+        ),
     ]
 }
 
@@ -186,7 +249,10 @@ fn unknown_ids() -> [(&'static str, Value); 4] {
         ("tasks.get", json!({"taskId": id})),
         ("tasks.send", json!({"taskId": id, "message": say("hello")})),
         ("tasks.cancel", json!({"taskId": id})),
-        ("tasks.subscribe", json!({"taskId": id, "callbackUrl": "https://example.com/hook"})),
+        (
+            "tasks.subscribe",
+            json!({"taskId": id, "callbackUrl": "https://example.com/hook"}),
+        ),
     ]
 }
 
@@ -207,9 +273,17 @@ async fn nobody(probe: &Probe) -> Finding {
 
 async fn send(probe: &Probe) -> Finding {
     let id = id_of(&begin(probe, "wait 60").await?)?;
-    let answer = probe.call("tasks.send", json!({"taskId": id, "message": say("and this")})).await?;
+    let answer = probe
+        .call(
+            "tasks.send",
+            json!({"taskId": id, "message": say("and this")}),
+        )
+        .await?;
     // Where agents are quick, the task is over; that is no fault of the method.
-    if answer.refused_with(&[codes::TASK_ALREADY_COMPLETED]).is_ok() {
+    if answer
+        .refused_with(&[codes::TASK_ALREADY_COMPLETED])
+        .is_ok()
+    {
         return Ok("the task had ended, and says so".to_owned());
     }
     succeeded(&answer)?;
@@ -217,9 +291,14 @@ async fn send(probe: &Probe) -> Finding {
     let _ = probe.call("tasks.cancel", json!({"taskId": id})).await?;
     let messages = kept.get("messages").and_then(Value::as_array);
     let added = messages.is_some_and(|all| {
-        all.iter().any(|one| one.pointer("/parts/0/content") == Some(&json!("and this")))
+        all.iter()
+            .any(|one| one.pointer("/parts/0/content") == Some(&json!("and this")))
     });
-    if added { Ok(String::new()) } else { Err(Flaw::broken("the message is not in the task")) }
+    if added {
+        Ok(String::new())
+    } else {
+        Err(Flaw::broken("the message is not in the task"))
+    }
 }
 
 pub(super) fn succeeded(answer: &Answer) -> Finding {
@@ -233,7 +312,10 @@ pub(super) fn succeeded(answer: &Answer) -> Finding {
 async fn cancel(probe: &Probe) -> Finding {
     let id = id_of(&begin(probe, "wait 60").await?)?;
     let answer = probe.call("tasks.cancel", json!({"taskId": id})).await?;
-    if answer.refused_with(&[codes::TASK_ALREADY_COMPLETED]).is_ok() {
+    if answer
+        .refused_with(&[codes::TASK_ALREADY_COMPLETED])
+        .is_ok()
+    {
         return Ok("the task had ended, and says so".to_owned());
     }
     succeeded(&answer)?;
@@ -249,7 +331,13 @@ async fn cancel(probe: &Probe) -> Finding {
         return Err(Flaw::broken("a second tasks.cancel is refused"));
     }
     let params = json!({"taskId": id, "message": say("too late")});
-    refused(probe, "tasks.send", params, &[codes::TASK_ALREADY_COMPLETED]).await?;
+    refused(
+        probe,
+        "tasks.send",
+        params,
+        &[codes::TASK_ALREADY_COMPLETED],
+    )
+    .await?;
     Ok("CANCELED at once, again without harm, and closed to tasks.send".to_owned())
 }
 
@@ -257,7 +345,8 @@ async fn cancel(probe: &Probe) -> Finding {
 async fn subscribe(probe: &Probe) -> Finding {
     let id = id_of(&begin(probe, "hello").await?)?;
     let _ = probe.call("tasks.cancel", json!({"taskId": id})).await?;
-    let params = json!({"taskId": id, "callbackUrl": "https://example.com/hook", "events": ["FAILED"]});
+    let params =
+        json!({"taskId": id, "callbackUrl": "https://example.com/hook", "events": ["FAILED"]});
     let mut result = probe.call("tasks.subscribe", params).await?.result()?;
     let Some(subscription) = result.get_mut("subscription").map(Value::take) else {
         return Err(Flaw::broken("the result has no `subscription`"));
@@ -269,7 +358,8 @@ async fn subscribe(probe: &Probe) -> Finding {
     // Ours alone has this; whoever does not, keeps a subscription that never fires.
     let params = json!({"taskId": id, "subscriptionId": subscription_id});
     let _ = probe.call("interzone.tasks.unsubscribe", params).await?;
-    let params = json!({"taskId": id, "callbackUrl": "https://example.com/hook", "events": ["NONE"]});
+    let params =
+        json!({"taskId": id, "callbackUrl": "https://example.com/hook", "events": ["NONE"]});
     refused(probe, "tasks.subscribe", params, PARAMS).await?;
     Ok(String::new())
 }
@@ -289,7 +379,8 @@ async fn guarded(probe: &Probe) -> Finding {
 
 async fn notification(probe: &Probe) -> Finding {
     let id = id_of(&begin(probe, "hello").await?)?;
-    let params = json!({"taskId": id, "event": "STATUS_CHANGE", "timestamp": "2026-01-01T00:00:00Z"});
+    let params =
+        json!({"taskId": id, "event": "STATUS_CHANGE", "timestamp": "2026-01-01T00:00:00Z"});
     let silent = json!({"jsonrpc": "2.0", "method": "task.notification", "params": params});
     probe.post(silent.to_string()).await?.silent()?;
     let answer = probe.call("task.notification", params).await?;

@@ -16,12 +16,28 @@ pub(super) async fn check(probe: &Probe, wire: &Wire, out: &mut Checks) {
     out.group("transport");
     out.note("encrypted with TLS 1.2 or newer", ACP, wire.version().await);
     out.note("TLS 1.1 is refused", ACP, wire.refuses_old_tls().await);
-    out.note("answers are application/json", ACP, answers_json(probe).await);
+    out.note(
+        "answers are application/json",
+        ACP,
+        answers_json(probe).await,
+    );
     out.note("a charset parameter is accepted", ACP, charset(probe).await);
     out.note("only POST is served", ACP, other_methods(probe).await);
-    out.note("another media type is refused", ACP, media_type(probe).await);
-    out.note("an oversize body is refused", ACP, wire.oversize(&probe.endpoint).await);
-    out.note("half a request is no answer", ACP, wire.half_closed(&probe.endpoint).await);
+    out.note(
+        "another media type is refused",
+        ACP,
+        media_type(probe).await,
+    );
+    out.note(
+        "an oversize body is refused",
+        ACP,
+        wire.oversize(&probe.endpoint).await,
+    );
+    out.note(
+        "half a request is no answer",
+        ACP,
+        wire.half_closed(&probe.endpoint).await,
+    );
     out.note("x-correlation-id is echoed", ACP, correlation(probe).await);
 }
 
@@ -80,7 +96,9 @@ fn refused(answer: &Answer, what: &str, wanted: StatusCode) -> Result<(), Flaw> 
         Ok(())
     } else if answer.status.is_client_error() {
         let wanted = wanted.as_u16();
-        Err(Flaw::poor(format!("{what} answers HTTP {came}; {wanted} says why")))
+        Err(Flaw::poor(format!(
+            "{what} answers HTTP {came}; {wanted} says why"
+        )))
     } else {
         Err(Flaw::broken(format!("{what} answers HTTP {came}")))
     }

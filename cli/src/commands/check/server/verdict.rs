@@ -76,7 +76,12 @@ impl Checks {
     }
 
     /// Notes what a check found.
-    pub(super) fn note(&mut self, name: impl Into<String>, reference: &'static str, found: Finding) {
+    pub(super) fn note(
+        &mut self,
+        name: impl Into<String>,
+        reference: &'static str,
+        found: Finding,
+    ) {
         let (verdict, reason) = match found {
             Ok(words) => (Verdict::Pass, words),
             Err(Flaw::Broken(why)) => (Verdict::Fail, why),

@@ -83,7 +83,9 @@ impl Wire {
         };
         match timeout(self.patience, answered).await {
             // A handshake record: the server goes along.
-            Ok(Ok(1)) if first == [0x16] => Err(Flaw::broken("a handshake with TLS 1.1 is accepted")),
+            Ok(Ok(1)) if first == [0x16] => {
+                Err(Flaw::broken("a handshake with TLS 1.1 is accepted"))
+            }
             Ok(_) => Ok(String::new()),
             Err(_) => Err(Flaw::poor("the server neither refuses nor hangs up")),
         }
@@ -95,9 +97,9 @@ impl Wire {
         match self.exchange(&head, false).await? {
             Some(answer) => match status(&answer) {
                 Some(413) => Ok("HTTP 413 for a terabyte".to_owned()),
-                Some(status @ 400..=499) => {
-                    Err(Flaw::poor(format!("HTTP {status} for a terabyte; 413 says why")))
-                }
+                Some(status @ 400..=499) => Err(Flaw::poor(format!(
+                    "HTTP {status} for a terabyte; 413 says why"
+                ))),
                 _ => Err(Flaw::broken("a terabyte is not refused")),
             },
             None => Err(Flaw::poor("the server hangs up; HTTP 413 says why")),
