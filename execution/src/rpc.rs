@@ -6,14 +6,16 @@
 pub(crate) mod acp;
 mod dispatch;
 pub(crate) mod errors;
+mod known;
 mod params;
+
+pub(crate) use known::Known;
 
 use crate::zone::Zone;
 use axum::http::{HeaderMap, StatusCode};
 use errors::{Fault, WireError, finished_at, to_wire};
 use futures_util::{FutureExt, StreamExt, stream};
 use interzone_edge::audit::Entry;
-use interzone_edge::auth::{Identity, Refusal, sole_authorization};
 use interzone_edge::listener::Peer;
 use interzone_edge::request::Correlation;
 use interzone_hub::{Caller, Hub, HubError};
@@ -22,7 +24,6 @@ use interzone_jsonrpc::{
     Rulebook, parse,
 };
 use interzone_protocol::acp::{Method, MethodResult, Scope, TaskList};
-use interzone_protocol::vocab::PrincipalId;
 use interzone_protocol::{Dialect, JsonRpcDoor};
 use serde::Serialize;
 use std::panic::AssertUnwindSafe;
@@ -62,58 +63,6 @@ impl Rulebook for Door {
 
     fn for_method(&self, method: &str) -> Policy {
         JsonRpcDoor.for_method(method)
-    }
-}
-
-/// Whoever proved who they are.
-pub(crate) struct Known {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) caller: Caller,
-}
-
-impl Known {
-    /// Proves who sent these headers.
-    pub(crate) async fn by(
-        zone: &Zone,
-        headers: &HeaderMap,
-        peer: Option<&Peer>,
-    ) -> Result<Self, Box<WireError>> {
-        let proved = match sole_authorization(headers) {
-            Ok(header) => zone.auth.authenticate(header, peer).await,
-            Err(refusal) => Err(refusal),
-        };
-        let known = proved.and_then(|identity| {
-            let principal = PrincipalId::new(&*identity.principal)
-                .map_err(|_| Refusal::Invalid("unusable_subject"))?;
-            Ok(Self {
-                identity,
-                caller: Caller::new(principal),
-            })
-        });
-        known.map_err(|refusal| {
-            zone.metrics.auth_refused(refusal.word());
-            Box::new(errors::refused(
-                &refusal,
-                &zone.token_url,
-                &zone.metadata_url,
-            ))
-        })
-    }
-
-    /// Whether the token has all of these scopes.
-    pub(crate) fn needs(&self, zone: &Zone, scopes: &[Scope]) -> Result<(), Box<WireError>> {
-        if scopes
-            .iter()
-            .all(|scope| self.identity.has_scope(scope.name()))
-        {
-            return Ok(());
-        }
-        let provided = self.identity.scopes();
-        Err(Box::new(errors::lacks_scope(
-            scopes,
-            provided,
-            &zone.metadata_url,
-        )))
     }
 }
 

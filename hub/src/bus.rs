@@ -38,11 +38,33 @@ pub(crate) struct Bus {
     fed: AtomicUsize,
 }
 
+/// From so many watchers of one subject on, what another node wrote is read once for all of them.
+const CROWD: usize = 16;
+
 #[derive(Debug, Default)]
 struct Watched {
-    senders: HashMap<Subject, broadcast::Sender<News>>,
+    channels: HashMap<Subject, Channel>,
     /// When there are so many, those whom nobody watches any more go.
     sweep_at: usize,
+}
+
+#[derive(Debug)]
+struct Channel {
+    sender: broadcast::Sender<News>,
+    /// The highest number of an event that was told, or that watchers were told to look for.
+    told: u64,
+}
+
+impl Channel {
+    fn tell(&mut self, news: News) {
+        match &news {
+            News::Event(event) => self.told = self.told.max(event.seq),
+            News::Look(seq) if *seq != u64::MAX => self.told = self.told.max(*seq),
+            News::Look(_) | News::Text { .. } => {}
+        }
+        // An error means that nobody listens, which is fine.
+        let _ = self.sender.send(news);
+    }
 }
 
 /// As long as it lives, what the store hints at is passed on.
@@ -62,41 +84,56 @@ impl Bus {
     /// Listens to news about a subject from now on.
     pub(crate) fn listen(&self, subject: &Subject) -> broadcast::Receiver<News> {
         let mut watched = self.watched();
-        if let Some(sender) = watched.senders.get(subject) {
-            return sender.subscribe();
+        if let Some(channel) = watched.channels.get(subject) {
+            return channel.sender.subscribe();
         }
         // Each sweep waits until the number has doubled, so that all of them together cost little.
-        if watched.senders.len() >= watched.sweep_at {
+        if watched.channels.len() >= watched.sweep_at {
             watched
-                .senders
-                .retain(|_, sender| sender.receiver_count() > 0);
-            watched.sweep_at = watched.senders.len().saturating_mul(2).max(FEW);
+                .channels
+                .retain(|_, channel| channel.sender.receiver_count() > 0);
+            watched.sweep_at = watched.channels.len().saturating_mul(2).max(FEW);
         }
         let (sender, receiver) = broadcast::channel(BEHIND);
-        watched.senders.insert(subject.clone(), sender);
+        let channel = Channel { sender, told: 0 };
+        watched.channels.insert(subject.clone(), channel);
         receiver
     }
 
     /// Tells those who watch a subject.
     pub(crate) fn tell(&self, subject: &Subject, news: News) {
-        let sender = self.watched().senders.get(subject).cloned();
-        if let Some(sender) = sender {
-            // An error means that nobody listens, which is fine.
-            let _ = sender.send(news);
+        if let Some(channel) = self.watched().channels.get_mut(subject) {
+            channel.tell(news);
         }
     }
 
-    /// Passes on what a store hints at.
+    /// Passes on what a store hints at. What this node wrote was told before the store hinted at it,
+    /// and is not told again.
     pub(crate) fn wake(&self, wake: &Wake) {
         match wake {
-            Wake::Subject(subject, seq) => self.tell(subject, News::Look(*seq)),
+            Wake::Subject(subject, seq) => {
+                if let Some(channel) = self.watched().channels.get_mut(subject)
+                    && channel.told < *seq
+                {
+                    channel.tell(News::Look(*seq));
+                }
+            }
             Wake::Everything => {
-                for sender in self.watched().senders.values() {
-                    let _ = sender.send(News::Look(u64::MAX));
+                for channel in self.watched().channels.values_mut() {
+                    channel.tell(News::Look(u64::MAX));
                 }
             }
             Wake::Work | Wake::Outbox | Wake::Signals(_) | Wake::Subscriptions => {}
         }
+    }
+
+    /// The number after which a crowd of watchers has to be told more, if this subject has one and it
+    /// has not been told up to `seq`.
+    pub(crate) fn crowd_behind(&self, subject: &Subject, seq: u64) -> Option<u64> {
+        let watched = self.watched();
+        let channel = watched.channels.get(subject)?;
+        let behind = (1..seq).contains(&channel.told);
+        (behind && channel.sender.receiver_count() >= CROWD).then_some(channel.told)
     }
 
     /// Says that the store's hints are passed on from now on.

@@ -7,7 +7,7 @@ use crate::error::HubError;
 use crate::event::{Event, Subject};
 use crate::limits::Limits;
 use crate::packed::{HasParts, Packed};
-use crate::ports::{Commit, Fence, Op, Store, StoreError};
+use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake};
 use crate::quota::{Charge, Rate};
 use interzone_protocol::vocab::{Timestamp, Topic};
 use std::sync::Arc;
@@ -40,6 +40,9 @@ use matcher::Matcher;
 /// How often a decision is made again because somebody else was faster. Each round, somebody gets
 /// on, so this many rounds are lost only by one of very many who write to the same thing at once.
 const ROUNDS: u32 = 64;
+
+/// How many events are read at once for a crowd. More than a watcher may fall behind would be of no use.
+const CROWD_PAGE: usize = 16;
 
 /// The one domain that all dialects share. Cheap to copy: copies are the same hub.
 #[derive(Clone)]
@@ -115,11 +118,26 @@ impl Hub {
                 wake = wakes.recv() => wake,
             };
             match wake {
-                Ok(wake) => self.inner.bus.wake(&wake),
-                Err(RecvError::Lagged(_)) => self.inner.bus.wake(&crate::ports::Wake::Everything),
+                Ok(wake) => self.pass_on(&wake).await,
+                Err(RecvError::Lagged(_)) => self.inner.bus.wake(&Wake::Everything),
                 Err(RecvError::Closed) => return,
             }
         }
+    }
+
+    /// Passes on one hint. What many wait for is read once and told to all; otherwise each watcher reads
+    /// for itself.
+    async fn pass_on(&self, wake: &Wake) {
+        let bus = &self.inner.bus;
+        if let Wake::Subject(subject, seq) = wake
+            && let Some(after) = bus.crowd_behind(subject, *seq)
+            && let Ok(events) = self.store().events(subject, after, CROWD_PAGE).await
+        {
+            for event in events {
+                bus.tell(subject, News::Event(Arc::new(event)));
+            }
+        }
+        bus.wake(wake);
     }
 
     fn new_id(&self, now: Timestamp) -> String {

@@ -88,7 +88,6 @@ async fn talk(zone: &Zone, mut socket: WebSocket, attached: Attached, origin: &O
     let mut heard = true;
     loop {
         let next = tokio::select! {
-            biased;
             () = zone.stop.cancelled() => Next::Close(CLOSING),
             () = tokio::time::sleep_until(ends) => Next::Close(EXPIRED),
             () = tokio::time::sleep_until(beat) => Next::Ping,

@@ -3,77 +3,24 @@
 //! Every reason is named, so a new one does not build until it has a code. Nothing of a request but
 //! ids and names leaves here again, and nothing that happened inside: details go to the log.
 
+mod wire;
+
+pub(crate) use wire::WireError;
+
 use axum::http::StatusCode;
 use interzone_edge::auth::Refusal;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
-use interzone_jsonrpc::{Error, ErrorCode, RawJson};
+use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::Dialect;
 use interzone_protocol::acp::{Scope, codes};
 use interzone_protocol::vocab::{TaskState, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// The most characters of a name that is told back to its sender.
 const LONGEST_ECHO: usize = 128;
-
-/// What a caller is told.
-#[derive(Clone, Debug)]
-pub(crate) struct WireError {
-    pub(crate) code: ErrorCode,
-    pub(crate) http: StatusCode,
-    pub(crate) message: Cow<'static, str>,
-    pub(crate) data: Option<Value>,
-    /// What the answer's `WWW-Authenticate` says after `Bearer`, if it has one.
-    pub(crate) challenge: Option<String>,
-    /// What the answer's `Retry-After` says, in seconds.
-    pub(crate) retry_after: Option<u64>,
-    /// A stable word for the log and the metrics.
-    pub(crate) word: &'static str,
-}
-
-impl WireError {
-    fn new(
-        code: ErrorCode,
-        http: StatusCode,
-        message: impl Into<Cow<'static, str>>,
-        word: &'static str,
-    ) -> Self {
-        Self {
-            code,
-            http,
-            message: message.into(),
-            data: None,
-            challenge: None,
-            retry_after: None,
-            word,
-        }
-    }
-
-    fn with(mut self, data: Value) -> Self {
-        self.data = Some(data);
-        self
-    }
-
-    /// Adds a member to `data`.
-    pub(crate) fn and(mut self, name: &str, value: impl Into<Value>) -> Self {
-        let data = self.data.get_or_insert_with(|| Value::Object(Map::new()));
-        if let Value::Object(members) = data {
-            members.insert(name.to_owned(), value.into());
-        }
-        self
-    }
-
-    /// The error object of the answer.
-    pub(crate) fn error(&self) -> Error<'_> {
-        let error = Error::new(self.code, &*self.message);
-        match self.data.as_ref().map(RawJson::of) {
-            Some(Ok(data)) => error.with_data(data),
-            _ => error,
-        }
-    }
-}
 
 /// Why a call was not done: by the hub's rules, or before it was asked.
 #[derive(Debug)]

@@ -66,13 +66,13 @@ impl Carrier for WebhookCarrier {
         }
         let wanted = wanted(hub, &payload).await?;
         let count = wanted.len();
-        for (index, notice) in wanted.iter().enumerate() {
+        for (index, (kind, notice)) in wanted.iter().enumerate() {
             let last = index + 1 == count;
-            let mark = format!("{CHANNEL}/{}/{index}", entry.id);
+            let mark = format!("{CHANNEL}/{}/{kind}", entry.id);
             if !last && entry.attempt > 1 && arrived_before(hub, &mark).await? {
                 continue;
             }
-            if let Err(failed) = self.send(hub, entry, &payload, index, notice).await {
+            if let Err(failed) = self.send(hub, entry, &payload, kind, notice).await {
                 return end_if_gone(hub, entry, &payload, failed).await;
             }
             if !last {
@@ -109,20 +109,21 @@ async fn end_if_gone(
     })
 }
 
-/// The notifications that the event is and the subscription wants.
-async fn wanted(hub: &Hub, payload: &Payload) -> Result<Vec<Notice>, HubError> {
+/// The notifications that the event is and the subscription wants, each under the name of what it tells.
+async fn wanted(hub: &Hub, payload: &Payload) -> Result<Vec<(&'static str, Notice)>, HubError> {
     let event = Event {
         subject: Subject::Task(payload.task_id.clone()),
         seq: payload.seq,
         at: payload.at,
         body: payload.event.clone(),
     };
-    let mut notices = notices(hub, &event).await?;
-    notices.retain(|notice| {
-        let kind = notice.event;
-        kind.is_some_and(|kind| payload.push.events.contains(&kind))
-    });
-    Ok(notices)
+    let wanted = |notice: Notice| {
+        let kind = notice.event?;
+        let wanted = payload.push.events.contains(&kind);
+        wanted.then_some((kind.name(), notice))
+    };
+    let notices = notices(hub, &event).await?;
+    Ok(notices.into_iter().filter_map(wanted).collect())
 }
 
 /// Whether the subscription is still there.
@@ -142,7 +143,7 @@ impl WebhookCarrier {
         hub: &Hub,
         entry: &OutboxEntry,
         payload: &Payload,
-        index: usize,
+        kind: &str,
         notice: &Notice,
     ) -> Result<(), Failed> {
         let body: Bytes = if self.bare {
@@ -154,9 +155,9 @@ impl WebhookCarrier {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static("interzone"));
         put(&mut headers, SUBSCRIPTION, payload.push_id.as_str());
-        let event = format!("{}.{}.{index}", payload.task_id, payload.seq);
+        let event = format!("{}.{}.{kind}", payload.task_id, payload.seq);
         put(&mut headers, EVENT, &event);
-        put(&mut headers, DELIVERY, &format!("{}.{index}", entry.id));
+        put(&mut headers, DELIVERY, &format!("{}.{kind}", entry.id));
         let seconds = hub.now().as_millis().div_euclid(1_000);
         sign(&mut headers, self.secret.as_ref(), seconds, &body);
         let limits = EgressLimits::default();

@@ -33,6 +33,17 @@ pub enum TaskEvent {
 impl TaskEvent {
     /// What a subscription gets that does not say.
     pub const DEFAULT: [Self; 3] = [Self::StatusChange, Self::Completed, Self::Failed];
+
+    /// The name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StatusChange => "STATUS_CHANGE",
+            Self::NewMessage => "NEW_MESSAGE",
+            Self::NewArtifact => "NEW_ARTIFACT",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+        }
+    }
 }
 
 /// Params of `task.notification`.

@@ -26,10 +26,16 @@ fn results_name_what_they_carry() {
     let text = r#"{"type":"notification","message":"taken"}"#;
     let result: MethodResult = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&result).unwrap(), text);
-    assert_eq!(
-        serde_json::to_string(&TaskEvent::StatusChange).unwrap(),
-        r#""STATUS_CHANGE""#
-    );
+    for event in [
+        TaskEvent::StatusChange,
+        TaskEvent::NewMessage,
+        TaskEvent::NewArtifact,
+        TaskEvent::Completed,
+        TaskEvent::Failed,
+    ] {
+        let written = serde_json::to_string(&event).unwrap();
+        assert_eq!(written, format!("\"{}\"", event.name()));
+    }
 }
 
 #[test]

@@ -68,24 +68,13 @@ impl Agent for Named {
 }
 
 /// What differs from one test to the next.
+#[derive(Default)]
 struct Setup {
     always_200: bool,
     per_minute: u32,
     limits: HttpLimits,
     allow: Vec<String>,
     hub: Limits,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            always_200: false,
-            per_minute: 0,
-            limits: HttpLimits::default(),
-            allow: Vec::new(),
-            hub: Limits::default(),
-        }
-    }
 }
 
 /// A zone with a store and an issuer of its own.

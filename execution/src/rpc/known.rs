@@ -1,0 +1,63 @@
+//! Whoever proved who they are, and what their token lets them do. How it is proved is the edge's.
+
+use super::errors::{self, WireError};
+use crate::zone::Zone;
+use axum::http::HeaderMap;
+use interzone_edge::auth::{Identity, Refusal, sole_authorization};
+use interzone_edge::listener::Peer;
+use interzone_hub::Caller;
+use interzone_protocol::acp::Scope;
+use interzone_protocol::vocab::PrincipalId;
+use std::sync::Arc;
+
+/// Whoever proved who they are.
+pub(crate) struct Known {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) caller: Caller,
+}
+
+impl Known {
+    /// Proves who sent these headers.
+    pub(crate) async fn by(
+        zone: &Zone,
+        headers: &HeaderMap,
+        peer: Option<&Peer>,
+    ) -> Result<Self, Box<WireError>> {
+        let proved = match sole_authorization(headers) {
+            Ok(header) => zone.auth.authenticate(header, peer).await,
+            Err(refusal) => Err(refusal),
+        };
+        let known = proved.and_then(|identity| {
+            let principal = PrincipalId::new(&*identity.principal)
+                .map_err(|_| Refusal::Invalid("unusable_subject"))?;
+            Ok(Self {
+                identity,
+                caller: Caller::new(principal),
+            })
+        });
+        known.map_err(|refusal| {
+            zone.metrics.auth_refused(refusal.word());
+            Box::new(errors::refused(
+                &refusal,
+                &zone.token_url,
+                &zone.metadata_url,
+            ))
+        })
+    }
+
+    /// Whether the token has all of these scopes.
+    pub(crate) fn needs(&self, zone: &Zone, scopes: &[Scope]) -> Result<(), Box<WireError>> {
+        if scopes
+            .iter()
+            .all(|scope| self.identity.has_scope(scope.name()))
+        {
+            return Ok(());
+        }
+        let provided = self.identity.scopes();
+        Err(Box::new(errors::lacks_scope(
+            scopes,
+            provided,
+            &zone.metadata_url,
+        )))
+    }
+}
