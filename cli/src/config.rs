@@ -168,10 +168,6 @@ impl Config {
 }
 
 /// Our variables. One whose value is no text is left out: no key takes it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the file that reads the environment"
-)]
 fn variables() -> Vec<(String, String)> {
     let mut variables: Vec<_> = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -6,7 +6,8 @@
 use crate::config::{Profile, Surroundings};
 use crate::exit::Failure;
 use clap::Args;
-use interzone_client::{Client, ClientBuilder, ClientCredentials, Credentials, Secret};
+use interzone_client::{Client, ClientCredentials, Credentials, Error, Secret, TokenError};
+use interzone_protocol::acp::Method;
 use std::fs;
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -18,27 +19,27 @@ const MOST_SECRET: u64 = 64 * 1024;
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectOptions {
     /// The server, such as https://localhost:8443 [env: INTERZONE_URL]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
 
     /// A CA to trust beside the system's, in PEM [env: INTERZONE_CA]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
 
     /// The OAuth2 client to speak as [env: INTERZONE_CLIENT_ID]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, global = true, value_name = "ID")]
     client_id: Option<String>,
 
     /// The file that holds its secret [env: INTERZONE_CLIENT_SECRET_FILE, INTERZONE_CLIENT_SECRET]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     client_secret_file: Option<PathBuf>,
 
     /// A file that holds an access token, in place of a client [env: INTERZONE_TOKEN_FILE, INTERZONE_TOKEN]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["client_id", "client_secret_file"])]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["client_id", "client_secret_file"])]
     token_file: Option<PathBuf>,
 
     /// Allow http://, for development: everybody on the way can read along
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) insecure_http: bool,
 }
 
@@ -153,17 +154,6 @@ impl Connection {
     /// # Errors
     /// The address or the CA cannot be used.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        self.client_with(|builder| builder)
-    }
-
-    /// A client with something more.
-    ///
-    /// # Errors
-    /// As [`client`](Self::client).
-    pub(crate) fn client_with(
-        &self,
-        more: impl FnOnce(ClientBuilder) -> ClientBuilder,
-    ) -> Result<Client, Failure> {
         let mut builder = Client::builder(&self.url)
             .allow_http(self.insecure_http)
             .user_agent(concat!("interzone/", env!("CARGO_PKG_VERSION")));
@@ -177,7 +167,52 @@ impl Connection {
             Proof::Token(token) => builder.credentials(Credentials::Bearer(token.clone())),
             Proof::None => builder,
         };
-        Ok(more(builder).build()?)
+        Ok(builder.build()?)
+    }
+}
+
+impl Connection {
+    /// Says which scopes a client lacks, where its issuer refused it a token for these methods.
+    pub(crate) async fn explain<T>(
+        &self,
+        done: Result<T, Failure>,
+        methods: &[Method],
+    ) -> Result<T, Failure> {
+        let refused = |error: &Error| matches!(error, Error::Token(TokenError::Refused { error, .. }) if error == "invalid_scope");
+        match (&done, &self.proof) {
+            (Err(Failure::Call(error)), Proof::Client { id, .. }) if refused(error) => {
+                let lacking = self.lacking(methods).await;
+                if lacking.is_empty() {
+                    return done;
+                }
+                Err(Failure::Lacks {
+                    client: crate::printable::quoted(id),
+                    scopes: lacking.join(" and "),
+                    options: lacking.join(" --scope "),
+                })
+            }
+            _ => done,
+        }
+    }
+
+    /// The scopes that no token is to be had for.
+    async fn lacking(&self, methods: &[Method]) -> Vec<&'static str> {
+        let mut lacking = Vec::new();
+        let Ok(client) = self.client() else {
+            return lacking;
+        };
+        let mut scopes: Vec<_> = methods.iter().flat_map(|method| method.scopes()).collect();
+        scopes.dedup();
+        for scope in scopes {
+            let name = scope.name();
+            let token = client.token(&[name]).await;
+            if matches!(token, Err(Error::Token(TokenError::Refused { .. })))
+                && !lacking.contains(&name)
+            {
+                lacking.push(name);
+            }
+        }
+        lacking
     }
 }
 

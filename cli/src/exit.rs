@@ -62,8 +62,17 @@ pub(crate) enum Failure {
     Start(#[from] StartError),
     #[error(transparent)]
     Call(#[from] interzone_client::Error),
-    #[error("no end after {} s; the task goes on", .0.as_secs())]
+    #[error("no end after {} s", .0.as_secs())]
     TooSlow(Duration),
+    #[error(
+        "client {client} may not have {scopes}\n  next: use a client that may, or make one: interzone \
+         client add --name NAME --scope {options}"
+    )]
+    Lacks {
+        client: String,
+        scopes: String,
+        options: String,
+    },
     #[error("the runtime cannot be started: {0}")]
     Runtime(#[source] io::Error),
     #[error("cannot write {path}: {1}", path = printable::text(&.0.to_string_lossy()))]
@@ -117,6 +126,7 @@ impl Failure {
             | Self::Misuse(_)
             | Self::Save(..) => Exit::Misuse,
             Self::Start(_) | Self::Runtime(_) => Exit::No,
+            Self::Lacks { .. } => Exit::Refused,
             Self::TooSlow(_) => Exit::TimedOut,
             Self::Call(error) => Told::of(error).exit,
         }

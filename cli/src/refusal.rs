@@ -209,12 +209,5 @@ fn token(error: &TokenError) -> Parts {
         TokenError::SessionOver => "interzone token --login",
         _ => return (Exit::Refused, error.to_string(), None),
     };
-    let described = match error {
-        TokenError::Refused {
-            description: Some(description),
-            ..
-        } => format!("{error} ({description})"),
-        _ => error.to_string(),
-    };
-    (Exit::Refused, described, Some(advice.to_owned()))
+    (Exit::Refused, error.to_string(), Some(advice.to_owned()))
 }

@@ -4,8 +4,6 @@
 //! part does is decided in its own crate.
 
 mod agents;
-mod carry;
-mod discovery;
 mod identity;
 mod keep;
 mod signals;
@@ -17,7 +15,6 @@ pub(crate) use store::records;
 
 use crate::config::{Config, LimitsConfig, LogConfig, LogFormat};
 use agents::Agents;
-use carry::{Told, Webhooks};
 use identity::Identity;
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::AuthError;
@@ -30,8 +27,8 @@ use interzone_edge::telemetry::{self, LogOptions, Metrics, OtlpOptions, Telemetr
 use interzone_edge::tls::{ServerTls, TlsError, TlsFiles, Trust};
 use interzone_edge::{Secret, telemetry::TelemetryError};
 use interzone_execution::agents::{CommandAgent, CommandError};
-use interzone_execution::webhooks::WebhookOptions;
-use interzone_execution::workers::{WorkerOptions, Workers};
+use interzone_execution::webhooks::WebhookCarrier;
+use interzone_execution::workers::{CarrierOptions, WorkerOptions, Workers};
 use interzone_execution::{Operator, Zone, ZoneOptions, router, turned_away};
 use interzone_hub::ports::StoreError;
 use interzone_hub::{Hub, HubError, Limits, RandomIds, RetryPolicy, SystemClock};
@@ -119,7 +116,7 @@ pub(crate) fn start_log(config: &LogConfig) -> Result<TelemetryGuard, StartError
         headers: headers.collect(),
         service_name: config.service_name.clone(),
     });
-    Ok(telemetry::init(&LogOptions {
+    let options = LogOptions {
         format: match config.format {
             LogFormat::Text => telemetry::LogFormat::Text,
             LogFormat::Json => telemetry::LogFormat::Json,
@@ -127,7 +124,8 @@ pub(crate) fn start_log(config: &LogConfig) -> Result<TelemetryGuard, StartError
         filter: config.filter.clone(),
         colours: io::stderr().is_terminal(),
         otlp,
-    })?)
+    };
+    Ok(telemetry::init(&options, io::stderr)?)
 }
 
 /// A zone that serves.
@@ -193,7 +191,7 @@ impl Running {
             hub.clone(),
             Arc::new(webhooks(config, egress.clone())),
             worker_options(config),
-            Arc::new(Told(metrics.clone())),
+            metrics.clone(),
             end.clone(),
         );
         let workers = Arc::new(Mutex::new(Some(workers)));
@@ -334,21 +332,22 @@ fn worker_options(config: &Config) -> WorkerOptions {
         lease: config.work.lease,
         turn_timeout: config.work.turn,
         retention: config.retention,
+        webhooks: CarrierOptions {
+            retry: RetryPolicy {
+                attempts: config.webhooks.attempts,
+                ..usual.webhooks.retry
+            },
+            ..usual.webhooks
+        },
         ..usual
     }
 }
 
-fn webhooks(config: &Config, egress: Egress) -> Webhooks {
-    Webhooks {
+fn webhooks(config: &Config, egress: Egress) -> WebhookCarrier {
+    WebhookCarrier {
         egress,
-        options: WebhookOptions {
-            secret: config.webhooks.secret.clone(),
-            bare: config.webhooks.bare,
-            retry: RetryPolicy {
-                attempts: config.webhooks.attempts,
-                ..RetryPolicy::default()
-            },
-        },
+        secret: config.webhooks.secret.clone(),
+        bare: config.webhooks.bare,
     }
 }
 

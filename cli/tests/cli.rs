@@ -4,6 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[cfg(unix)]
+#[path = "cli/journey.rs"]
+mod journey;
 #[path = "cli/streams.rs"]
 mod streams;
 
@@ -217,6 +220,39 @@ fn misuse_ends_with_2_and_the_way_out() {
         &["check", "examples/\u{1b}[2J\u{202e}.json"],
         &["check", "a.json", "\u{1b}[2J\u{202e}.json"],
         &["check", large.to_str().unwrap()],
+        &["ask"],
+        &["ask", "hi", "--timeout", "soon"],
+        &["task", "get"],
+        &[
+            "task",
+            "create",
+            "hi",
+            "--url",
+            "https://127.0.0.1:1",
+            "--metadata",
+            "[]",
+        ],
+        &["call", "a", "{", "--url", "https://127.0.0.1:1"],
+        &["ask", "hi", "--url", "http://127.0.0.1:1"],
+        &[
+            "ask",
+            "hi",
+            "--url",
+            "https://127.0.0.1:1",
+            "--client-id",
+            "a",
+        ],
+        &[
+            "ask",
+            "hi",
+            "--url",
+            "https://127.0.0.1:1",
+            "--token-file",
+            "nowhere",
+        ],
+        &["execute", "--config", "nowhere.toml"],
+        &["execute", "--config", "Cargo.toml"],
+        &["client", "list", "--folder", "nowhere"],
     ];
     let mut told = String::new();
     for arguments in cases {
@@ -231,7 +267,21 @@ fn misuse_ends_with_2_and_the_way_out() {
 #[test]
 fn help_is_good_to_read() {
     let mut told = String::new();
-    for arguments in [&["--help"][..], &["check", "--help"], &["check", "-h"]] {
+    for arguments in [
+        &["--help"][..],
+        &["up", "--help"],
+        &["execute", "--help"],
+        &["ask", "--help"],
+        &["task", "--help"],
+        &["task", "create", "--help"],
+        &["stream", "--help"],
+        &["call", "--help"],
+        &["token", "--help"],
+        &["client", "add", "--help"],
+        &["person", "--help"],
+        &["check", "--help"],
+        &["check", "-h"],
+    ] {
         let run = run(arguments);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
         writeln!(told, "--- {arguments:?}\n{}", run.stdout).unwrap();

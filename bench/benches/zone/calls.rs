@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const CONNECTIONS: [usize; 2] = [32, 256];
 
-const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"hold on to this"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
+const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"wait 60 and then say so"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
 
 /// Somebody who is asked.
 struct Contender {

@@ -15,7 +15,9 @@ impl Server {
     /// Starts a program whose first line on standard output tells that it serves; `port` finds the
     /// port in it.
     pub(crate) fn start(mut command: Command, port: impl Fn(&str) -> u16) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        // What it logs is written, as anywhere, but nobody's terminal slows it down.
+        let log = std::fs::File::create("/dev/null").unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();

@@ -23,7 +23,7 @@ pub(crate) async fn start(folder: &Path) -> Zone {
     let port = server::free_port();
     let store = folder.join(format!("zone-{port}.db"));
     let config = folder.join(format!("zone-{port}.toml"));
-    // Nobody works at the tasks of `quiet`, so that creating them is all that is measured.
+    // The tasks of `quiet` wait for each other, so that creating them is all that is measured.
     let text = format!(
         r#"[store]
 url = "sqlite:{store}"
@@ -35,15 +35,13 @@ listen = "127.0.0.1:{port}"
 public_url = "https://localhost:{port}"
 [limits]
 connections = 20000
-[log]
-filter = "error"
 [[agents]]
 id = "demo"
 kind = "demo"
 [[agents]]
 id = "quiet"
 kind = "demo"
-concurrency = 0
+concurrency = 1
 "#,
         store = store.display()
     );
@@ -67,7 +65,9 @@ concurrency = 0
 
 fn add_client(binary: &Path, config: &Path) -> (String, String) {
     let output = Command::new(binary)
-        .args(["client", "add", "bench", "--output", "json", "--config"])
+        .args([
+            "client", "add", "--name", "bench", "--output", "json", "--config",
+        ])
         .arg(config)
         .output()
         .unwrap();
@@ -84,7 +84,7 @@ fn add_client(binary: &Path, config: &Path) -> (String, String) {
             .unwrap()
             .to_owned()
     };
-    (member("clientId"), member("clientSecret"))
+    (member("client_id"), member("client_secret"))
 }
 
 async fn token(folder: &Path, port: u16, id: &str, secret: &str) -> String {

@@ -92,11 +92,11 @@ enum PersonAction {
 #[command(next_help_heading = "Store")]
 struct StoreOptions {
     /// The configuration whose store is meant
-    #[arg(long, value_name = "FILE", conflicts_with = "folder")]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "folder")]
     config: Option<PathBuf>,
 
     /// The folder of `interzone up` whose store is meant; else the nearest one
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, global = true, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
 

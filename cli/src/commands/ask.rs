@@ -10,9 +10,10 @@ use crate::printable;
 use crate::time::Limit;
 use clap::Args;
 use interzone_client::Client;
-use interzone_protocol::acp::{TaskObject, TasksCreateParams, TasksSendParams};
+use interzone_protocol::acp::{Method, TaskObject, TasksCreateParams, TasksSendParams};
 use interzone_protocol::vocab::{Message, TaskState};
 use serde::Serialize;
+use std::cell::OnceCell;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -72,16 +73,25 @@ struct Answer<'a> {
 impl Ask {
     pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
         let message = attachments::message(&self.text, &self.file)?;
-        let client = self.connect.find()?.client()?;
-        match self.timeout {
-            None => self.ask(&client, message, format).await,
-            Some(Limit(limit)) => {
-                match tokio::time::timeout(limit, self.ask(&client, message, format)).await {
-                    Ok(asked) => asked,
-                    Err(_) => Err(Failure::TooSlow(limit)),
+        let connection = self.connect.find()?;
+        let client = connection.client()?;
+        let begun = OnceCell::new();
+        let asking = self.ask(&client, message, format, &begun);
+        let asked = match self.timeout {
+            None => asking.await,
+            Some(Limit(limit)) => match tokio::time::timeout(limit, asking).await {
+                Ok(asked) => asked,
+                Err(_) => {
+                    if let Some(id) = begun.get() {
+                        leave(id);
+                    }
+                    Err(Failure::TooSlow(limit))
                 }
-            }
-        }
+            },
+        };
+        connection
+            .explain(asked, &[Method::TasksCreate, Method::TasksGet])
+            .await
     }
 
     async fn ask(
@@ -89,6 +99,7 @@ impl Ask {
         client: &Client,
         message: Message,
         format: Format,
+        begun: &OnceCell<String>,
     ) -> Result<Exit, Failure> {
         let params = TasksCreateParams {
             initial_message: message,
@@ -97,14 +108,14 @@ impl Ask {
             metadata: None,
         };
         let task = client.tasks_create(&params).await?;
-        let id = task.task_id;
+        let id = begun.get_or_init(|| task.task_id).as_str();
         let quiet = format == Format::Json;
-        let mut follower = Follower::new(client.clone(), &id, None, quiet, false);
+        let mut follower = Follower::new(client.clone(), id, None, quiet, false);
         loop {
             let pause = tokio::select! {
                 pause = follower.go_on() => pause?,
                 _ = tokio::signal::ctrl_c() => {
-                    leave(&id);
+                    leave(id);
                     return Ok(Exit::No);
                 }
             };
@@ -119,7 +130,7 @@ impl Ask {
                         return self.wait_for_answer(&task, format);
                     };
                     let params = TasksSendParams {
-                        task_id: id.clone(),
+                        task_id: id.to_owned(),
                         message: Message::user_text(answer),
                     };
                     client.tasks_send(&params).await?;

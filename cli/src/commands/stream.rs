@@ -9,8 +9,8 @@ use crate::printable;
 use crate::watched;
 use clap::{Args, Subcommand};
 use interzone_client::{Client, Watched};
-use interzone_protocol::acp::{StreamEndParams, StreamMessageParams, StreamStartParams};
-use interzone_protocol::vocab::Role;
+use interzone_protocol::acp::{Method, StreamEndParams, StreamMessageParams, StreamStartParams};
+use interzone_protocol::vocab::{Role, StreamState};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -66,9 +66,17 @@ enum Action {
 
 impl Stream {
     pub(crate) async fn run(self, format: Format) -> Result<Exit, Failure> {
-        let client = self.connect.find()?.client()?;
-        match self.action {
-            Action::Start {
+        let connection = self.connect.find()?;
+        let client = connection.client()?;
+        let done = self.action.run(&client, format).await;
+        connection.explain(done, &[Method::StreamStart]).await
+    }
+}
+
+impl Action {
+    async fn run(self, client: &Client, format: Format) -> Result<Exit, Failure> {
+        match self {
+            Self::Start {
                 participant,
                 metadata,
             } => {
@@ -86,15 +94,15 @@ impl Stream {
                 })?;
                 Ok(Exit::Done)
             }
-            Action::Send { id, text, file } => {
+            Self::Send { id, text, file } => {
                 let params = StreamMessageParams {
                     stream_id: id,
                     message: attachments::message(&text, &file)?,
                 };
                 tell_words(&client.stream_message(&params).await?, format)
             }
-            Action::Watch { id, after } => watch(&client, &id, after, format).await,
-            Action::End { id, reason } => {
+            Self::Watch { id, after } => watch(client, &id, after, format).await,
+            Self::End { id, reason } => {
                 let params = StreamEndParams {
                     stream_id: id,
                     reason,
@@ -148,7 +156,7 @@ fn show(out: &mut dyn Write, event: &Watched, open: bool) -> io::Result<bool> {
             write_message(out, &chunk.chunk)?;
             Ok(false)
         }
-        Watched::StreamState { status, .. } => {
+        Watched::StreamState { status, .. } if status.0 != StreamState::Active => {
             if open {
                 writeln!(out)?;
             }

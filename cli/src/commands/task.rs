@@ -3,7 +3,7 @@
 use super::ask::ended;
 use crate::artifacts;
 use crate::attachments;
-use crate::connect::ConnectOptions;
+use crate::connect::{ConnectOptions, Connection};
 use crate::exit::{Exit, Failure};
 use crate::follow::{Follower, Pause};
 use crate::output::{self, Format};
@@ -11,7 +11,7 @@ use crate::printable;
 use crate::watched;
 use clap::{Args, Subcommand, ValueEnum};
 use interzone_protocol::acp::{
-    TaskObject, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
+    Method, TaskObject, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
     TasksSendParams,
 };
 use interzone_protocol::vocab::{Json, Message, Metadata, Priority, Role};
@@ -123,9 +123,28 @@ impl From<Urgency> for Priority {
 
 impl Task {
     pub(crate) async fn run(self, format: Format) -> Result<Exit, Failure> {
-        let client = || self.connect.find()?.client();
-        match self.action {
-            Action::Create {
+        let connection = self.connect.find()?;
+        let method = self.action.method();
+        let done = self.action.run(&connection, format).await;
+        connection.explain(done, &[method]).await
+    }
+}
+
+impl Action {
+    fn method(&self) -> Method {
+        match self {
+            Self::Create { .. } => Method::TasksCreate,
+            Self::Send { .. } => Method::TasksSend,
+            Self::Get { .. } | Self::Watch { .. } => Method::TasksGet,
+            Self::List { .. } => Method::TasksList,
+            Self::Cancel { .. } => Method::TasksCancel,
+        }
+    }
+
+    async fn run(self, connection: &Connection, format: Format) -> Result<Exit, Failure> {
+        let client = || connection.client();
+        match self {
+            Self::Create {
                 text,
                 file,
                 agent,
@@ -145,7 +164,7 @@ impl Task {
                 })?;
                 Ok(Exit::Done)
             }
-            Action::Send { id, text, file } => {
+            Self::Send { id, text, file } => {
                 let message = attachments::message(&text, &file)?;
                 let params = TasksSendParams {
                     task_id: id,
@@ -153,7 +172,7 @@ impl Task {
                 };
                 tell_words(&client()?.tasks_send(&params).await?, format)
             }
-            Action::Get { id, save } => {
+            Self::Get { id, save } => {
                 let params = TasksGetParams {
                     task_id: id,
                     include_messages: None,
@@ -164,7 +183,7 @@ impl Task {
                 keep_files(&task, save, format)?;
                 Ok(Exit::Done)
             }
-            Action::List {
+            Self::List {
                 status,
                 limit,
                 after,
@@ -189,8 +208,8 @@ impl Task {
                 })?;
                 Ok(Exit::Done)
             }
-            Action::Watch { id, after, save } => watch(client()?, &id, after, save, format).await,
-            Action::Cancel { id, reason } => {
+            Self::Watch { id, after, save } => watch(client()?, &id, after, save, format).await,
+            Self::Cancel { id, reason } => {
                 let params = TasksCancelParams {
                     task_id: id,
                     reason,

@@ -73,6 +73,8 @@ impl Up {
             ("tls", "cert", &name(&files.cert).to_string_lossy()),
             ("tls", "key", &name(&files.key).to_string_lossy()),
             ("execution", "listen", &self.listen.to_string()),
+            // Whoever presses Ctrl-C does not want to wait; a run that is cut off is taken up again.
+            ("execution", "grace", "2s"),
             ("log", "filter", "warn"),
         ]);
         Ok(Config::made_up(&text, folder)?)
@@ -167,15 +169,17 @@ impl Up {
         writeln!(out)?;
         writeln!(out, "In another terminal, in this folder:")?;
         writeln!(out)?;
-        writeln!(
-            out,
-            "  interzone ask \"file csv a,b\"     ask the agent, get a file"
-        )?;
-        writeln!(out, "  interzone task list              see your tasks")?;
-        writeln!(
-            out,
-            "  interzone check {url}    see that all is as it should be"
-        )?;
+        let check = format!("interzone check {url}");
+        for (command, what) in [
+            (
+                "interzone ask \"file csv a,b\"",
+                "ask the agent and get a file",
+            ),
+            ("interzone task list", "see your tasks"),
+            (check.as_str(), "see that all is as it should be"),
+        ] {
+            writeln!(out, "  {command:<width$}  {what}", width = check.len())?;
+        }
         writeln!(out)?;
         writeln!(out, "Ctrl-C stops it.")
     }

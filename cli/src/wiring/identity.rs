@@ -1,6 +1,5 @@
 //! Whose tokens are believed: those of an issuer outside, or of the built-in one.
 
-use super::discovery::Discovered;
 use super::{StartError, store::Opened};
 use crate::config::Config;
 use interzone_edge::auth::{AuthOptions, Authenticator, Introspection, Keys};
@@ -34,12 +33,7 @@ impl Identity {
             Some(url) => {
                 let keys = match &oauth.jwks_url {
                     Some(keys) => Keys::Jwks(keys.clone()),
-                    None => {
-                        let http = trust.client().build().map_err(StartError::Http)?;
-                        let found = Discovered::new(url.clone(), http);
-                        background.spawn(found.clone().keep_current(stop.clone()));
-                        Keys::Local(found)
-                    }
+                    None => Keys::Discovered,
                 };
                 (None, url.clone(), keys)
             }

@@ -23,7 +23,7 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
         .as_ref()
         .map_err(Clone::clone)
         .and_then(unknown_caller);
-    out.note("no token is refused", ACP, found);
+    out.note("refused: no token", ACP, found);
     let found = refused
         .map_err(|flaw| flaw.clone())
         .and_then(|answer| challenge(&answer));
@@ -47,7 +47,7 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
             .as_ref()
             .map_err(Clone::clone)
             .and_then(unknown_caller);
-        out.note(format!("{name} is refused"), ACP, found);
+        out.note(format!("refused: {name}"), ACP, found);
     }
     out.note(
         "a token in the address is not taken",

@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn each_rule_can_be_broken() {
-        let changes: [(&str, fn(&mut Value)); 8] = [
+        type Change = fn(&mut Value);
+        let changes: [(&str, Change); 8] = [
             ("name", |card| card["name"] = json!("")),
             ("version", |card| card["version"] = json!("1.0")),
             ("url", |card| card["url"] = json!("http://a")),

@@ -146,7 +146,7 @@ pub(super) async fn check(probe: &Probe, acp: bool, out: &mut Checks) {
     );
     for (name, body, codes, reference) in REFUSALS {
         let found = refusal(probe, body, codes).await;
-        out.note(format!("{name} is refused"), reference, found);
+        out.note(format!("refused: {name}"), reference, found);
     }
     out.note(
         "params that are a string are refused",

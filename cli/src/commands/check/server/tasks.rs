@@ -55,9 +55,9 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
         METHODS,
         get_less(probe).await,
     );
-    for (method, params, field) in wrong_params() {
+    for (method, what, field, params) in wrong_params() {
         let found = wrong(probe, method, params, field).await;
-        out.note(format!("{method} names a wrong {field}"), ERRORS, found);
+        out.note(format!("{method} {what}: refused by name"), ERRORS, found);
     }
     for (method, params) in unknown_ids() {
         let found = refused(probe, method, params, NO_TASK).await;
@@ -194,51 +194,83 @@ async fn get_less(probe: &Probe) -> Finding {
     Ok(String::new())
 }
 
-/// Params that a method cannot use, and the field that is wrong.
-fn wrong_params() -> Vec<(&'static str, Value, &'static str)> {
+/// Params that a method cannot use: what is wrong, which field, and the params.
+fn wrong_params() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let words = say("hello");
+    let parts = words.get("parts").cloned().unwrap_or_default();
+    let empty = json!({"role": "user", "parts": []});
+    let boss = json!({"role": "boss", "parts": parts});
+    let (create, get, told) = ("tasks.create", "tasks.get", "task.notification");
+    let moment = "2026-01-01T00:00:00Z";
     vec![
-        ("tasks.create", json!({}), "initialMessage"),
+        (create, "without a message", "initialMessage", json!({})),
         (
-            "tasks.create",
-            json!({"initialMessage": "hello"}),
+            create,
+            "with a string as message",
             "initialMessage",
+            json!({"initialMessage": "hi"}),
         ),
         (
-            "tasks.create",
-            json!({"initialMessage": {"role": "user", "parts": []}}),
+            create,
+            "with a message of no parts",
             "parts",
+            json!({"initialMessage": empty}),
         ),
         (
-            "tasks.create",
-            json!({"initialMessage": {"role": "boss", "parts": words["parts"]}}),
+            create,
+            "with an unknown role",
             "role",
+            json!({"initialMessage": boss}),
         ),
         (
-            "tasks.create",
-            json!({"initialMessage": words, "priority": "MEDIUM"}),
+            create,
+            "with priority MEDIUM",
             "priority",
+            json!({"initialMessage": words, "priority": "MEDIUM"}),
         ),
-        ("tasks.send", json!({"message": words}), "taskId"),
-        ("tasks.send", json!({"taskId": "a"}), "message"),
-        ("tasks.get", json!({}), "taskId"),
-        ("tasks.get", json!({"taskId": 7}), "taskId"),
         (
-            "tasks.get",
-            json!({"taskId": "a", "includeMessages": "yes"}),
+            "tasks.send",
+            "without a task",
+            "taskId",
+            json!({"message": words}),
+        ),
+        (
+            "tasks.send",
+            "without a message",
+            "message",
+            json!({"taskId": "a"}),
+        ),
+        (get, "without a task", "taskId", json!({})),
+        (get, "with a number as task", "taskId", json!({"taskId": 7})),
+        (
+            get,
+            "with a string as flag",
             "includeMessages",
+            json!({"taskId": "a", "includeMessages": "yes"}),
         ),
-        ("tasks.cancel", json!({"reason": "why"}), "taskId"),
-        ("tasks.subscribe", json!({"taskId": "a"}), "callbackUrl"),
         (
-            "task.notification",
-            json!({"taskId": "a", "event": "EXPLODED", "timestamp": "2026-01-01T00:00:00Z"}),
+            "tasks.cancel",
+            "without a task",
+            "taskId",
+            json!({"reason": "why"}),
+        ),
+        (
+            "tasks.subscribe",
+            "without an address",
+            "callbackUrl",
+            json!({"taskId": "a"}),
+        ),
+        (
+            told,
+            "with an unknown event",
             "event",
+            json!({"taskId": "a", "event": "EXPLODED", "timestamp": moment}),
         ),
         (
-            "task.notification",
-            json!({"taskId": "a", "event": "COMPLETED"}),
+            told,
+            "without a time",
             "timestamp",
+            json!({"taskId": "a", "event": "COMPLETED"}),
         ),
     ]
 }

@@ -1,0 +1,400 @@
+//! The whole way with the real binary: a zone of one's own, a question, a file; a task that is watched
+//! here and called off there; the checks; tokens and clients; and an orderly end.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Long enough for the slowest machine that builds this; nobody waits for it unless something hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn interzone(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_interzone"));
+    command.current_dir(folder).stdin(Stdio::null());
+    for name in ["INTERZONE_URL", "INTERZONE_TOKEN", "INTERZONE_CLIENT_ID"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// `interzone up` on a free port, in a folder of its own.
+struct Zone {
+    child: Child,
+    folder: TempDir,
+    url: String,
+}
+
+impl Zone {
+    fn up() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = interzone(folder.path())
+            .args(["up", "--listen", "127.0.0.1:0", "--output", "json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let ready = first_line(child.stdout.take().unwrap());
+        let ready: Value = serde_json::from_str(&ready).unwrap();
+        let url = ready["url"].as_str().unwrap().to_owned();
+        Self { child, folder, url }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Run {
+        Run::of(interzone(self.path()).args(arguments).output().unwrap())
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let mut all = arguments.to_vec();
+        all.extend(["--output", "json"]);
+        let run = self.run(&all);
+        let text = run.stdout.trim();
+        serde_json::from_str(text).unwrap_or_else(|_| panic!("{arguments:?}: {run:?}"))
+    }
+
+    /// Ends it as an operator does, and waits for it.
+    fn stop(mut self) -> Run {
+        terminate(&self.child);
+        let status = self.child.wait().unwrap();
+        let mut stderr = String::new();
+        let mut pipe = self.child.stderr.take().unwrap();
+        pipe.read_to_string(&mut stderr).unwrap();
+        Run {
+            code: status.code(),
+            stdout: String::new(),
+            stderr,
+        }
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        // Only where a test failed on the way.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Debug)]
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// SIGTERM, by the program that every system has for it.
+fn terminate(child: &Child) {
+    let status = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn first_line(stdout: ChildStdout) -> String {
+    next_line(&lines_of(stdout))
+}
+
+/// The lines of a program as they come.
+fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn next_line(lines: &mpsc::Receiver<String>) -> String {
+    lines.recv_timeout(PATIENCE).expect("a line in time")
+}
+
+#[test]
+fn a_newcomer_gets_a_file() {
+    let zone = Zone::up();
+    let run = zone.run(&["ask", "file csv a,b"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let name = run.stderr.trim().strip_prefix("saved ").unwrap().to_owned();
+    assert!(name.ends_with(".csv"), "{name}");
+    let file = fs::read_to_string(zone.path().join(&name)).unwrap();
+    assert!(file.starts_with("a,b"), "{file}");
+    // What is there stays.
+    let again = zone.json(&["ask", "file csv a,b"]);
+    assert_eq!(again["task"]["status"], "COMPLETED");
+    let second = again["files"][0].as_str().unwrap();
+    assert!(second.ends_with(" (2).csv"), "{second}");
+    assert_eq!(fs::read_to_string(zone.path().join(name)).unwrap(), file);
+
+    let stopped = zone.stop();
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+}
+
+#[test]
+fn a_task_is_watched_here_and_called_off_there() {
+    let zone = Zone::up();
+    let task = zone.json(&["task", "create", "wait 600"]);
+    let id = task["taskId"].as_str().unwrap();
+    let mut watch = interzone(zone.path())
+        .args(["task", "watch", id, "--output", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = lines_of(watch.stdout.take().unwrap());
+    loop {
+        let event: Value = serde_json::from_str(&next_line(&lines)).unwrap();
+        if event["task"]["status"] == "WORKING" {
+            break;
+        }
+    }
+    assert_eq!(zone.run(&["task", "cancel", id]).code, Some(0));
+    let mut last = Value::Null;
+    while let Ok(line) = lines.recv_timeout(PATIENCE) {
+        last = serde_json::from_str(&line).unwrap();
+    }
+    assert_eq!(last["task"]["status"], "CANCELED", "{last}");
+    assert_eq!(watch.wait().unwrap().code(), Some(1));
+    let list = zone.json(&["task", "list", "--status", "canceled"]);
+    assert_eq!(list["tasks"][0]["taskId"], id);
+}
+
+#[test]
+fn a_question_is_answered() {
+    let zone = Zone::up();
+    let run = zone.run(&["ask", "ask which colour?"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stdout.contains("which colour?"), "{run:?}");
+    let id = run
+        .stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("  interzone task watch "))
+        .unwrap();
+    assert_eq!(zone.run(&["task", "send", id, "blue"]).code, Some(0));
+    let watched = zone.run(&["task", "watch", id]);
+    assert_eq!(watched.code, Some(0), "{watched:?}");
+    assert!(watched.stdout.contains("blue"), "{watched:?}");
+}
+
+#[test]
+fn a_stream_carries_an_answer() {
+    let zone = Zone::up();
+    let stream = zone.json(&["stream", "start"]);
+    let id = stream["streamId"].as_str().unwrap();
+    let mut watch = interzone(zone.path())
+        .args(["stream", "watch", id])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = lines_of(watch.stdout.take().unwrap());
+    assert_eq!(
+        zone.run(&["stream", "send", id, "echo hello"]).code,
+        Some(0)
+    );
+    assert_eq!(next_line(&lines), "user: echo hello");
+    assert_eq!(next_line(&lines), "agent: hello");
+    assert_eq!(zone.run(&["stream", "end", id]).code, Some(0));
+    assert_eq!(next_line(&lines), "CLOSED");
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn our_own_server_fails_no_check() {
+    let zone = Zone::up();
+    let report = zone.json(&["check", &zone.url]);
+    let bad: Vec<&Value> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["verdict"] != "pass")
+        .collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+    assert!(report["passed"].as_u64().unwrap() > 80, "{report}");
+    assert_eq!(zone.run(&["check", &zone.url]).code, Some(0));
+    // Somebody who is not let in still learns something.
+    let outside = tempfile::tempdir().unwrap();
+    let ca = zone.path().join(".interzone/ca.pem");
+    let run = interzone(outside.path())
+        .args(["check", &zone.url, "--ca", ca.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let run = Run::of(run);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.stdout.contains("skip  "), "{run:?}");
+}
+
+#[test]
+fn what_is_refused_is_explained() {
+    let zone = Zone::up();
+    let add = [
+        "client",
+        "add",
+        "--name",
+        "r",
+        "--id",
+        "r",
+        "--secret-file",
+        "r.secret",
+    ];
+    let add = [
+        &add[..],
+        &["--scope", "acp:agent:identify", "--scope", "acp:tasks:read"],
+    ]
+    .concat();
+    assert_eq!(zone.run(&add).code, Some(0));
+    let reader = ["--client-id", "r", "--client-secret-file", "r.secret"];
+    let ask = |words: &[&str]| zone.run(&[words, &reader[..]].concat());
+    let run = ask(&["ask", "hi"]);
+    assert_eq!(run.code, Some(4), "{run:?}");
+    assert!(run.stderr.contains("acp:tasks:write"), "{run:?}");
+    assert_eq!(ask(&["task", "list"]).code, Some(0));
+    assert_eq!(zone.run(&["client", "remove", "r"]).code, Some(0));
+    assert_eq!(ask(&["task", "list"]).code, Some(4));
+    let run = zone.run(&["client", "add", "--name", "x", "--scope", "acp:*"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+
+    let run = zone.run(&["task", "get", "nobody"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{run:?}");
+    let error = zone.json(&["task", "get", "nobody"]);
+    assert_eq!(error["error"]["code"], -40001);
+    let run = zone.run(&["ask", "hi", "--url", "https://127.0.0.1:1"]);
+    assert_eq!(run.code, Some(3), "{run:?}");
+    let run = zone.run(&["ask", "wait 600", "--timeout", "1s"]);
+    assert_eq!(run.code, Some(5), "{run:?}");
+    assert!(run.stderr.contains("interzone task cancel"), "{run:?}");
+}
+
+#[test]
+fn a_second_zone_says_what_is_in_its_way() {
+    let zone = Zone::up();
+    let address = zone.url.replace("https://localhost", "127.0.0.1");
+    let run = zone.run(&["up", "--folder", "other", "--listen", &address]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
+    assert!(
+        run.stderr.contains("is in use") && run.stderr.contains("--listen"),
+        "{run:?}"
+    );
+    let run = zone.run(&["up", "--listen", "127.0.0.1:0"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stderr.contains("interzone.db is in use"), "{run:?}");
+}
+
+#[test]
+fn a_zone_comes_back_as_it_was() {
+    let zone = Zone::up();
+    let task = zone.json(&["task", "create", "echo kept"]);
+    let id = task["taskId"].as_str().unwrap().to_owned();
+    let profile = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
+    let port = zone.url.rsplit(':').next().unwrap().to_owned();
+    terminate(&zone.child);
+    let mut zone = zone;
+    assert_eq!(zone.child.wait().unwrap().code(), Some(0));
+    let listen = format!("127.0.0.1:{port}");
+    zone.child = interzone(zone.folder.path())
+        .args(["up", "--listen", &listen])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let welcome = first_line(zone.child.stdout.take().unwrap());
+    assert_eq!(welcome, format!("Interzone is up at {}", zone.url));
+    let watched = zone.run(&["task", "watch", &id]);
+    assert_eq!(watched.code, Some(0), "{watched:?}");
+    let again = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
+    assert_eq!(again, profile);
+}
+
+#[test]
+fn a_zone_runs_by_its_configuration() {
+    let zone = Zone::up();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["cert.pem", "key.pem"] {
+        fs::copy(
+            zone.path().join(".interzone").join(name),
+            folder.path().join(name),
+        )
+        .unwrap();
+    }
+    let config = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n\
+                  [execution]\nlisten = \"127.0.0.1:0\"\n";
+    fs::write(folder.path().join("interzone.toml"), config).unwrap();
+    let mut child = interzone(folder.path())
+        .arg("execute")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = lines_of(child.stdout.take().unwrap());
+    let ready = next_line(&lines);
+    let url = ready
+        .strip_prefix("interzone: execution zone ready at ")
+        .unwrap();
+    assert!(url.starts_with("https://localhost:"), "{ready}");
+    let add = [
+        "client",
+        "add",
+        "--config",
+        "interzone.toml",
+        "--name",
+        "me",
+        "--id",
+        "me",
+    ];
+    let add = interzone(folder.path())
+        .args(add)
+        .args(["--secret-file", "me.secret"])
+        .status()
+        .unwrap();
+    assert!(add.success());
+    let ca = zone.path().join(".interzone/ca.pem");
+    let ask = interzone(folder.path())
+        .args([
+            "ask",
+            "echo hello",
+            "--url",
+            url,
+            "--ca",
+            ca.to_str().unwrap(),
+        ])
+        .args(["--client-id", "me", "--client-secret-file", "me.secret"])
+        .output()
+        .unwrap();
+    let ask = Run::of(ask);
+    assert_eq!(
+        (ask.code, ask.stdout.as_str()),
+        (Some(0), "hello\n"),
+        "{ask:?}"
+    );
+    terminate(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(
+        lines.recv_timeout(PATIENCE).is_err(),
+        "one line and no more"
+    );
+}
