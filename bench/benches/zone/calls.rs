@@ -13,10 +13,13 @@ const CONNECTIONS: [usize; 2] = [32, 256];
 
 const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"wait 60 and then say so"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
 
+/// What was seen from outside, and the microseconds of processor that each answer cost the server.
+type Measured = (Figures, f64);
+
 /// Somebody who is asked.
-struct Contender {
+struct Contender<'s> {
     name: &'static str,
-    port: u16,
+    server: &'s Server,
     request: Arc<[u8]>,
 }
 
@@ -35,31 +38,31 @@ pub(crate) async fn measure(folder: &Path, zone: &Zone, size: Size, peer: Option
         let mut contenders = vec![
             Contender {
                 name: "bare TLS",
-                port: limit.port,
+                server: &limit,
                 request: ours.clone(),
             },
             Contender {
                 name: "interzone",
-                port: zone.server.port,
+                server: &zone.server,
                 request: ours.clone(),
             },
         ];
-        if let Some(python) = &python {
+        if let Some((python, token)) = &python {
             let request = match method {
                 "tasks.get" => {
                     let (id, _) = created(
                         python.port,
                         &tls,
-                        &request("POST", "/jsonrpc", None, CREATE),
+                        &request("POST", "/jsonrpc", Some(token), CREATE),
                     )
                     .await;
-                    request("POST", "/jsonrpc", None, &get_of(&id))
+                    request("POST", "/jsonrpc", Some(token), &get_of(&id))
                 }
-                _ => request("POST", "/jsonrpc", None, CREATE),
+                _ => request("POST", "/jsonrpc", Some(token), CREATE),
             };
             contenders.push(Contender {
                 name: "acp-sdk-python",
-                port: python.port,
+                server: python,
                 request,
             });
         }
@@ -67,7 +70,7 @@ pub(crate) async fn measure(folder: &Path, zone: &Zone, size: Size, peer: Option
             println!("\n# {method}, {connections} connections");
             let rounds = rounds(&contenders, &tls, connections, size).await;
             report(&contenders, &rounds);
-            let rate = ratio(&rounds, 1, 0, |figures| figures.rate);
+            let rate = ratio(&rounds, 1, 0, |(figures, _)| figures.rate);
             bar(
                 &format!("{method}@{connections}, rate to bare"),
                 rate,
@@ -75,7 +78,7 @@ pub(crate) async fn measure(folder: &Path, zone: &Zone, size: Size, peer: Option
                 least,
             );
             if method == "tasks.get" {
-                let p99 = ratio(&rounds, 1, 0, |figures| figures.p99.as_secs_f64());
+                let p99 = ratio(&rounds, 1, 0, |(figures, _)| figures.p99.as_secs_f64());
                 bar(
                     &format!("{method}@{connections}, p99 to bare"),
                     p99,
@@ -84,7 +87,7 @@ pub(crate) async fn measure(folder: &Path, zone: &Zone, size: Size, peer: Option
                 );
             }
             if contenders.len() > 2 {
-                let rate = ratio(&rounds, 1, 2, |figures| figures.rate);
+                let rate = ratio(&rounds, 1, 2, |(figures, _)| figures.rate);
                 bar(
                     &format!("{method}@{connections}, rate to the peer"),
                     rate,
@@ -101,38 +104,44 @@ pub(crate) async fn measure(folder: &Path, zone: &Zone, size: Size, peer: Option
 
 /// All contenders in turn, again and again: what disturbs one round disturbs all of them.
 async fn rounds(
-    contenders: &[Contender],
+    contenders: &[Contender<'_>],
     tls: &Arc<rustls::ClientConfig>,
     connections: usize,
     size: Size,
-) -> Vec<Vec<Figures>> {
+) -> Vec<Vec<Measured>> {
     let mut rounds = Vec::new();
     for _ in 0..size.rounds {
         let mut round = Vec::new();
         for contender in contenders {
             // A moment to get warm, which is not counted.
-            let warm = Duration::from_millis(200);
-            load::measure(contender.port, tls, &contender.request, connections, warm).await;
-            round.push(
+            let ask = |time| {
                 load::measure(
-                    contender.port,
+                    contender.server.port,
                     tls,
                     &contender.request,
                     connections,
-                    size.time,
+                    time,
                 )
-                .await,
-            );
+            };
+            ask(Duration::from_millis(200)).await;
+            let before = contender.server.processor();
+            let figures = ask(size.time).await;
+            let used = contender.server.processor() - before;
+            #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
+            let each = used * 1e6 / figures.answers as f64;
+            round.push((figures, each));
         }
         rounds.push(round);
     }
     rounds
 }
 
-fn report(contenders: &[Contender], rounds: &[Vec<Figures>]) {
-    println!("| contender | calls a second | ratio | p99 ms |\n|---|---:|---:|---:|");
+fn report(contenders: &[Contender<'_>], rounds: &[Vec<Measured>]) {
+    println!(
+        "| contender | calls a second | ratio | p99 ms | processor µs a call |\n|---|---:|---:|---:|---:|"
+    );
     for (place, contender) in contenders.iter().enumerate() {
-        let all = |figure: fn(&Figures) -> f64| {
+        let all = |figure: fn(&Measured) -> f64| {
             median(
                 rounds
                     .iter()
@@ -142,17 +151,18 @@ fn report(contenders: &[Contender], rounds: &[Vec<Figures>]) {
             )
         };
         println!(
-            "| {} | {:.0} | {:.3} | {:.2} |",
+            "| {} | {:.0} | {:.3} | {:.2} | {:.1} |",
             contender.name,
-            all(|figures| figures.rate),
-            ratio(rounds, place, 0, |figures| figures.rate),
-            all(|figures| figures.p99.as_secs_f64() * 1e3),
+            all(|(figures, _)| figures.rate),
+            ratio(rounds, place, 0, |(figures, _)| figures.rate),
+            all(|(figures, _)| figures.p99.as_secs_f64() * 1e3),
+            all(|(_, each)| *each),
         );
     }
 }
 
 /// The median over the rounds of one contender's figure by another's.
-fn ratio(rounds: &[Vec<Figures>], one: usize, other: usize, figure: fn(&Figures) -> f64) -> f64 {
+fn ratio(rounds: &[Vec<Measured>], one: usize, other: usize, figure: fn(&Measured) -> f64) -> f64 {
     let each = rounds
         .iter()
         .filter_map(|round| Some(figure(round.get(one)?) / figure(round.get(other)?)));
@@ -176,7 +186,7 @@ async fn created(port: u16, tls: &Arc<rustls::ClientConfig>, request: &[u8]) -> 
     (id.unwrap().to_owned(), text.len())
 }
 
-fn start_peer(folder: &Path, python: &str) -> Server {
+fn start_peer(folder: &Path, python: &str) -> (Server, String) {
     let port = server::free_port();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/zone/peer.py");
     let mut command = Command::new(python);
@@ -185,5 +195,11 @@ fn start_peer(folder: &Path, python: &str) -> Server {
         .arg(port.to_string())
         .arg(folder.join("cert.pem"))
         .arg(folder.join("key.pem"));
-    Server::start_silent(command, port)
+    let mut token = String::new();
+    let server = Server::start(command, |line| {
+        line.trim().clone_into(&mut token);
+        port
+    });
+    server.wait_until_it_listens();
+    (server, token)
 }

@@ -20,6 +20,8 @@ pub(crate) struct Figures {
     pub(crate) rate: f64,
     /// The wait that one in a hundred exceeds.
     pub(crate) p99: Duration,
+    /// How many answers there were.
+    pub(crate) answers: usize,
 }
 
 /// A connection that is kept.
@@ -147,7 +149,8 @@ pub(crate) async fn measure(
     let p99 = waits.get(waits.len() * 99 / 100).copied().unwrap_or(took);
     #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
     let rate = waits.len() as f64 / took.as_secs_f64();
-    Figures { rate, p99 }
+    let answers = waits.len();
+    Figures { rate, p99, answers }
 }
 
 fn contains(text: &[u8], wanted: &[u8]) -> bool {

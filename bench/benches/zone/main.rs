@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars]`
 //!
-//! `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
+//! With `--log FILTER` the zone logs by that filter instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
 //! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and
 //! a figure is the median of the rounds.
 
@@ -107,6 +107,16 @@ async fn run(size: Size, peer: Option<String>) {
     calls::measure(folder.path(), &zone, size, peer.as_deref()).await;
     drop(zone);
     idle::measure(folder.path(), size).await;
+}
+
+/// The section of the configuration that says what is logged, if something was asked for.
+pub(crate) fn log_section() -> String {
+    let arguments: Vec<String> = std::env::args().collect();
+    let at = arguments.iter().position(|argument| argument == "--log");
+    let filter = at.and_then(|at| arguments.get(at + 1));
+    filter.map_or(String::new(), |filter| {
+        format!("[log]\nfilter = \"{filter}\"\n")
+    })
 }
 
 /// The limit, answering so many bytes.

@@ -1,26 +1,54 @@
-"""The peer: the server of the ACP Python SDK, with tasks kept in memory.
+"""The peer: the server of the ACP Python SDK as it is made, with tasks kept in memory.
 
-Its token check cannot work as shipped, so it is replaced by one that accepts everybody, in its
-favour; validation and logging are left out for the same reason. Two methods, as few lines as do.
+All that it does for a request is left on, as by default: validation, logging, CORS, and a token that
+is verified. One thing had to be repaired, or it would let nobody in: it hands `cache_ttl` to PyJWT,
+which does not know that word.
 """
 
 import datetime
+import http.server
 import itertools
-import logging
+import json
+import os
 import sys
+import threading
+import time
 
-import uvicorn
-from acp.server import acp_server
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-logging.disable(logging.CRITICAL)
+port, certificate, key = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(private.public_key()))
+jwks = json.dumps({"keys": [{**public, "kid": "k", "use": "sig", "alg": "RS256"}]}).encode()
 
 
-async def everybody(request):
-    return acp_server.JsonRpcContext(user_id="bench", agent_id="bench", scopes=[])
+class Keys(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(jwks)
+
+    def log_message(self, *words):
+        pass
 
 
-acp_server.extract_auth_context = everybody
-server = acp_server.ACPServer("peer", enable_cors=False, enable_validation=False, enable_logging=False)
+keys = http.server.HTTPServer(("127.0.0.1", 0), Keys)
+threading.Thread(target=keys.serve_forever, daemon=True).start()
+os.environ["OAUTH_JWKS_URL"] = f"http://127.0.0.1:{keys.server_port}/"
+os.environ["OAUTH_ISSUER"] = "https://issuer.test"
+os.environ["OAUTH_AUDIENCE"] = "https://acp.test"
+
+made = jwt.PyJWKClient.__init__
+jwt.PyJWKClient.__init__ = lambda self, *args, cache_ttl=None, **named: made(self, *args, **named)
+
+from acp.server.acp_server import ACPServer  # noqa: E402  (it reads the environment when it is loaded)
+
+SCOPES = "acp:agent:identify acp:tasks:read acp:tasks:write"
+now = int(time.time())
+claims = {"iss": "https://issuer.test", "aud": "https://acp.test", "sub": "bench", "scope": SCOPES, "iat": now, "exp": now + 36000}
+token = jwt.encode(claims, private, algorithm="RS256", headers={"kid": "k"})
+server = ACPServer("peer")
 tasks = {}
 numbers = itertools.count(1)
 
@@ -48,5 +76,5 @@ async def get(params, context):
     return {"type": "task", "task": tasks[plain(params)["taskId"]]}
 
 
-port, certificate, key = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-uvicorn.run(server.get_app(), host="127.0.0.1", port=port, ssl_certfile=certificate, ssl_keyfile=key, log_level="critical", access_log=False)
+print(token, flush=True)
+server.run(host="127.0.0.1", port=port, ssl_certfile=certificate, ssl_keyfile=key)

@@ -14,7 +14,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a program whose first line on standard output tells that it serves; `port` finds the
     /// port in it.
-    pub(crate) fn start(mut command: Command, port: impl Fn(&str) -> u16) -> Self {
+    pub(crate) fn start(mut command: Command, port: impl FnOnce(&str) -> u16) -> Self {
         // What it logs is written, as anywhere, but nobody's terminal slows it down.
         let log = std::fs::File::create("/dev/null").unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -28,22 +28,24 @@ impl Server {
         Self { child, port }
     }
 
-    /// Starts a program that says nothing, and waits until something listens on its port.
-    pub(crate) fn start_silent(mut command: Command, port: u16) -> Self {
-        let child = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut server = Self { child, port };
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(
-                server.child.try_wait().unwrap().is_none(),
-                "{command:?} ended before it served"
-            );
+    /// Waits until something listens on its port.
+    pub(crate) fn wait_until_it_listens(&self) {
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             std::thread::yield_now();
         }
-        server
+    }
+
+    /// Processor time that it has used, in seconds.
+    pub(crate) fn processor(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // The name, in brackets, may hold anything; the numbers begin behind it.
+        let numbers = stat.rsplit_once(')').unwrap().1;
+        let mut ticks = numbers
+            .split_whitespace()
+            .skip(11)
+            .map(|number| number.parse::<f64>().unwrap());
+        // The kernel counts in hundredths of a second, whatever the machine.
+        (ticks.next().unwrap() + ticks.next().unwrap()) / 100.0
     }
 
     /// Memory that it has in RAM now, in bytes.

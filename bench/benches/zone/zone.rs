@@ -35,7 +35,7 @@ listen = "127.0.0.1:{port}"
 public_url = "https://localhost:{port}"
 [limits]
 connections = 20000
-[[agents]]
+{log}[[agents]]
 id = "demo"
 kind = "demo"
 [[agents]]
@@ -43,7 +43,8 @@ id = "quiet"
 kind = "demo"
 concurrency = 1
 "#,
-        store = store.display()
+        store = store.display(),
+        log = crate::log_section()
     );
     std::fs::write(&config, text).unwrap();
     let mut command = Command::new(&binary);
