@@ -82,7 +82,7 @@ impl Cli {
         let format = self.output;
         match self.command {
             Command::Up(up) => up.run(format),
-            Command::Execute(execute) => execute.run(),
+            Command::Execute(execute) => execute.run(format),
             Command::Ask(ask) => runtime::run(ask.run(format)),
             Command::Task(task) => runtime::run(task.run(format)),
             Command::Stream(stream) => runtime::run(stream.run(format)),

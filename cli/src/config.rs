@@ -8,8 +8,10 @@ mod agents;
 mod connection;
 mod error;
 mod layer;
+mod nearest;
 mod oauth;
 mod section;
+mod store;
 mod units;
 mod zone;
 
@@ -20,9 +22,10 @@ pub(crate) use agents::{AgentConfig, AgentKind};
 pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
 pub(crate) use error::ConfigError;
 pub(crate) use oauth::OAuthConfig;
+pub(crate) use store::{StoreConfig, StoreUrl};
 pub(crate) use zone::{
     AuditConfig, CardConfig, ExecutionConfig, IssuerConfig, LimitsConfig, LogConfig, LogFormat,
-    StoreConfig, StoreUrl, TlsConfig, WebhookConfig, WorkConfig,
+    TlsConfig, WebhookConfig, WorkConfig,
 };
 
 use interzone_hub::Retention;

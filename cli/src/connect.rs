@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) ca: Option<PathBuf>,
     pub(crate) insecure_http: bool,
     pub(crate) proof: Proof,
+    /// Who may agree on the server's page, and where their passphrase is.
+    pub(crate) person: Option<(String, PathBuf)>,
 }
 
 /// What proves who speaks.
@@ -135,7 +137,12 @@ impl ConnectOptions {
         } else {
             Proof::None
         };
+        let person = profile
+            .as_ref()
+            .zip(around.folder.as_deref())
+            .map(|(profile, folder)| (profile.person.clone(), Profile::path(folder)));
         Ok(Connection {
+            person,
             url,
             ca: self
                 .ca
@@ -187,8 +194,7 @@ impl Connection {
                 }
                 Err(Failure::Lacks {
                     client: crate::printable::quoted(id),
-                    scopes: lacking.join(" and "),
-                    options: lacking.join(" --scope "),
+                    lacking,
                 })
             }
             _ => done,

@@ -8,7 +8,6 @@ use crate::output::{self, Format};
 use crate::printable;
 use crate::refusal::Told;
 use crate::wiring::StartError;
-use serde_json::json;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -64,14 +63,10 @@ pub(crate) enum Failure {
     Call(#[from] interzone_client::Error),
     #[error("no end after {} s", .0.as_secs())]
     TooSlow(Duration),
-    #[error(
-        "client {client} may not have {scopes}\n  next: use a client that may, or make one: interzone \
-         client add --name NAME --scope {options}"
-    )]
+    #[error("client {client} may not have {}", lacking.join(" and "))]
     Lacks {
         client: String,
-        scopes: String,
-        options: String,
+        lacking: Vec<&'static str>,
     },
     #[error("the runtime cannot be started: {0}")]
     Runtime(#[source] io::Error),
@@ -103,16 +98,26 @@ impl Failure {
                 told.to_string()
             }
             _ => {
-                let message = self.to_string();
+                let told = Told::new(self.exit(), self.to_string(), self.advice());
                 if format == Format::Json && !matches!(self, Self::Output(_) | Self::Input(_)) {
-                    let error = json!({"error": {"message": message}});
-                    let _ = output::write(|out| output::write_json(out, &error));
+                    let _ = output::write(|out| output::write_json(out, &told));
                 }
-                format!("error: {message}\n")
+                told.to_string()
             }
         };
         let _ = io::stderr().write_all(told.as_bytes());
         self.exit()
+    }
+
+    /// What to do next, where the message itself does not say.
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Lacks { lacking, .. } => Some(format!(
+                "use a client that may, or make one: interzone client add --name NAME --scope {}",
+                lacking.join(" --scope ")
+            )),
+            _ => None,
+        }
     }
 
     fn exit(&self) -> Exit {

@@ -60,6 +60,10 @@ pub(crate) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Res
 /// The text must be valid JSON: then such characters stand in strings alone, where an escape means the
 /// same, or between values, where they mean nothing.
 pub(crate) fn write_raw_json(out: &mut dyn Write, json: &str) -> io::Result<()> {
+    out.write_all(tame_json(json).as_bytes())
+}
+
+fn tame_json(json: &str) -> String {
     let mut units = [0; 2];
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -73,7 +77,7 @@ pub(crate) fn write_raw_json(out: &mut dyn Write, json: &str) -> io::Result<()> 
             }
         }
     }
-    out.write_all(text.as_bytes())
+    text
 }
 
 /// JSON without the characters that drive a terminal: they become `\u` escapes, which every reader
@@ -81,6 +85,15 @@ pub(crate) fn write_raw_json(out: &mut dyn Write, json: &str) -> io::Result<()> 
 struct Printable;
 
 impl Formatter for Printable {
+    /// JSON that was kept as it came is no different from what we write ourselves.
+    fn write_raw_fragment<W: Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        out.write_all(tame_json(fragment).as_bytes())
+    }
+
     fn write_string_fragment<W: Write + ?Sized>(
         &mut self,
         out: &mut W,
@@ -122,6 +135,10 @@ mod tests {
         assert!(text.contains("1.50") && text.is_ascii(), "{text}");
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(read(&text), read(raw));
+        let kept: Box<serde_json::value::RawValue> = serde_json::from_str(raw).unwrap();
+        let mut out = Vec::new();
+        write_json(&mut out, &[kept]).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), format!("[{text}]\n"));
     }
 
     #[test]

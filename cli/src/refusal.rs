@@ -30,6 +30,19 @@ struct Words {
 }
 
 impl Told {
+    /// Something that is told without an answer of the server.
+    pub(crate) fn new(exit: Exit, message: String, advice: Option<String>) -> Self {
+        Self {
+            error: Words {
+                message,
+                code: None,
+                data: None,
+                advice,
+            },
+            exit,
+        }
+    }
+
     pub(crate) fn of(error: &Error) -> Self {
         let (exit, message, advice) = match error {
             Error::Refused(refusal) => refused(refusal),

@@ -7,6 +7,8 @@
 #[cfg(unix)]
 #[path = "cli/journey.rs"]
 mod journey;
+#[path = "cli/servers.rs"]
+mod servers;
 #[path = "cli/streams.rs"]
 mod streams;
 

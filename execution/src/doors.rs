@@ -9,6 +9,7 @@ mod watch_sse;
 mod watch_ws;
 
 pub use answer::turned_away;
+pub use operators::OPERATE_SCOPE;
 
 use crate::zone::Zone;
 use axum::Router;

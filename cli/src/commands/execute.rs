@@ -2,10 +2,11 @@
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::output::{self, Format};
 use crate::runtime;
 use crate::wiring::{Running, Signals, StartError, start_log};
 use clap::Args;
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Run an Execution Zone
@@ -28,21 +29,24 @@ pub(crate) struct Execute {
 }
 
 impl Execute {
-    pub(crate) fn run(&self) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
         let config = Config::load(&self.config)?;
         let log = start_log(&config.log)?;
-        let served = runtime::serving(config.execution.threads)?.block_on(serve(config));
+        let served = runtime::serving(config.execution.threads)?.block_on(serve(config, format));
         // What the log still holds leaves now.
         drop(log);
         served
     }
 }
 
-async fn serve(config: Config) -> Result<Exit, Failure> {
+async fn serve(config: Config, format: Format) -> Result<Exit, Failure> {
     let mut signals = Signals::listen().map_err(StartError::Signals)?;
     let zone = Running::start(config, "`listen` in [execution]").await?;
     let url = zone.public_url();
-    output::write(|out| writeln!(out, "interzone: execution zone ready at {url}"))?;
+    output::write(|out| match format {
+        Format::Text => writeln!(out, "interzone: execution zone ready at {url}"),
+        Format::Json => output::write_json(out, &json!({"url": url})),
+    })?;
     zone.until_told(&mut signals).await?;
     Ok(Exit::Done)
 }

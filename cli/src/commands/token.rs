@@ -1,6 +1,6 @@
 //! `interzone token`: an access token, for those who call by other means.
 
-use crate::connect::{ConnectOptions, Proof};
+use crate::connect::{ConnectOptions, Connection, Proof};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::printable;
@@ -53,7 +53,9 @@ impl Token {
                 ));
             };
             let login = Login::new(id).secret(secret.clone()).scopes(scopes.clone());
-            let session = client.login(&login, |page| self.show(page)).await?;
+            let session = client
+                .login(&login, |page| self.show(page, &connection))
+                .await?;
             session.access_token()
         } else {
             Some(client.token(&scopes).await?)
@@ -65,12 +67,17 @@ impl Token {
         Ok(Exit::Done)
     }
 
-    fn show(&self, page: &Url) {
+    fn show(&self, page: &Url, connection: &Connection) {
         let _ = writeln!(
             io::stderr(),
             "open this page and agree:\n  {}",
             printable::text(page.as_str())
         );
+        if let Some((name, file)) = &connection.person {
+            let (name, file) = (printable::text(name), file.to_string_lossy());
+            let file = printable::text(&file);
+            let _ = writeln!(io::stderr(), "as {name}, with the passphrase in {file}");
+        }
         if !self.no_browser {
             open(page);
         }

@@ -31,7 +31,7 @@ fn interzone(folder: &Path) -> Command {
 
 /// `interzone up` on a free port, in a folder of its own.
 struct Zone {
-    child: Child,
+    child: Program,
     folder: TempDir,
     url: String,
 }
@@ -39,13 +39,13 @@ struct Zone {
 impl Zone {
     fn up() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = interzone(folder.path())
-            .args(["up", "--listen", "127.0.0.1:0", "--output", "json"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let ready = first_line(child.stdout.take().unwrap());
+        let mut child = Program::spawn(
+            interzone(folder.path())
+                .args(["up", "--listen", "127.0.0.1:0", "--output", "json"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
+        let ready = first_line(child.0.stdout.take().unwrap());
         let ready: Value = serde_json::from_str(&ready).unwrap();
         let url = ready["url"].as_str().unwrap().to_owned();
         Self { child, folder, url }
@@ -70,9 +70,9 @@ impl Zone {
     /// Ends it as an operator does, and waits for it.
     fn stop(mut self) -> Run {
         terminate(&self.child);
-        let status = self.child.wait().unwrap();
+        let status = self.child.0.wait().unwrap();
         let mut stderr = String::new();
-        let mut pipe = self.child.stderr.take().unwrap();
+        let mut pipe = self.child.0.stderr.take().unwrap();
         pipe.read_to_string(&mut stderr).unwrap();
         Run {
             code: status.code(),
@@ -82,11 +82,19 @@ impl Zone {
     }
 }
 
-impl Drop for Zone {
+/// A program that does not outlive its test, even where that fails on the way.
+struct Program(Child);
+
+impl Program {
+    fn spawn(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Program {
     fn drop(&mut self) {
-        // Only where a test failed on the way.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -108,9 +116,9 @@ impl Run {
 }
 
 /// SIGTERM, by the program that every system has for it.
-fn terminate(child: &Child) {
+fn terminate(child: &Program) {
     let status = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
+        .args(["-TERM", &child.0.id().to_string()])
         .status();
     assert!(status.unwrap().success());
 }
@@ -120,10 +128,10 @@ fn first_line(stdout: ChildStdout) -> String {
 }
 
 /// The lines of a program as they come.
-fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
+fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 return;
             }
@@ -134,6 +142,16 @@ fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
 
 fn next_line(lines: &mpsc::Receiver<String>) -> String {
     lines.recv_timeout(PATIENCE).expect("a line in time")
+}
+
+/// Waits until somebody works at the task that is watched.
+fn until_working(lines: &mpsc::Receiver<String>) {
+    loop {
+        let event: Value = serde_json::from_str(&next_line(lines)).unwrap();
+        if event["task"]["status"] == "WORKING" {
+            return;
+        }
+    }
 }
 
 #[test]
@@ -157,29 +175,37 @@ fn a_newcomer_gets_a_file() {
 }
 
 #[test]
+fn an_agent_cannot_drive_the_terminal() {
+    let zone = Zone::up();
+    let words = format!("echo {}", crate::HOSTILE.replace('\r', ""));
+    for form in ["text", "json"] {
+        let run = zone.run(&["ask", &words, "--output", form]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let wild = |c: &char| *c != '\n' && crate::HOSTILE.contains(*c) && !c.is_ascii_graphic();
+        assert_eq!(run.stdout.chars().find(wild), None, "{run:?}");
+        assert!(run.stdout.contains("owned"), "{run:?}");
+    }
+}
+
+#[test]
 fn a_task_is_watched_here_and_called_off_there() {
     let zone = Zone::up();
     let task = zone.json(&["task", "create", "wait 600"]);
     let id = task["taskId"].as_str().unwrap();
-    let mut watch = interzone(zone.path())
-        .args(["task", "watch", id, "--output", "json"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = lines_of(watch.stdout.take().unwrap());
-    loop {
-        let event: Value = serde_json::from_str(&next_line(&lines)).unwrap();
-        if event["task"]["status"] == "WORKING" {
-            break;
-        }
-    }
+    let mut watch = Program::spawn(
+        interzone(zone.path())
+            .args(["task", "watch", id, "--output", "json"])
+            .stdout(Stdio::piped()),
+    );
+    let lines = lines_of(watch.0.stdout.take().unwrap());
+    until_working(&lines);
     assert_eq!(zone.run(&["task", "cancel", id]).code, Some(0));
     let mut last = Value::Null;
     while let Ok(line) = lines.recv_timeout(PATIENCE) {
         last = serde_json::from_str(&line).unwrap();
     }
     assert_eq!(last["task"]["status"], "CANCELED", "{last}");
-    assert_eq!(watch.wait().unwrap().code(), Some(1));
+    assert_eq!(watch.0.wait().unwrap().code(), Some(1));
     let list = zone.json(&["task", "list", "--status", "canceled"]);
     assert_eq!(list["tasks"][0]["taskId"], id);
 }
@@ -206,12 +232,12 @@ fn a_stream_carries_an_answer() {
     let zone = Zone::up();
     let stream = zone.json(&["stream", "start"]);
     let id = stream["streamId"].as_str().unwrap();
-    let mut watch = interzone(zone.path())
-        .args(["stream", "watch", id])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = lines_of(watch.stdout.take().unwrap());
+    let mut watch = Program::spawn(
+        interzone(zone.path())
+            .args(["stream", "watch", id])
+            .stdout(Stdio::piped()),
+    );
+    let lines = lines_of(watch.0.stdout.take().unwrap());
     assert_eq!(
         zone.run(&["stream", "send", id, "echo hello"]).code,
         Some(0)
@@ -220,7 +246,7 @@ fn a_stream_carries_an_answer() {
     assert_eq!(next_line(&lines), "agent: hello");
     assert_eq!(zone.run(&["stream", "end", id]).code, Some(0));
     assert_eq!(next_line(&lines), "CLOSED");
-    assert_eq!(watch.wait().unwrap().code(), Some(0));
+    assert_eq!(watch.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -290,6 +316,99 @@ fn what_is_refused_is_explained() {
 }
 
 #[test]
+fn a_person_agrees_in_a_browser() {
+    let zone = Zone::up();
+    let mut login = Program::spawn(
+        interzone(zone.path())
+            .args([
+                "token",
+                "--login",
+                "--no-browser",
+                "--scope",
+                "acp:agent:identify",
+            ])
+            .args(["--scope", "acp:tasks:read", "--output", "json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let mut told = BufReader::new(login.0.stderr.take().unwrap()).lines();
+    assert_eq!(told.next().unwrap().unwrap(), "open this page and agree:");
+    let page = told.next().unwrap().unwrap().trim().to_owned();
+    let hint = told.next().unwrap().unwrap();
+    assert!(
+        hint.starts_with("as you, with the passphrase in "),
+        "{hint}"
+    );
+    let profile = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
+    let (_, passphrase) = profile.split_once("passphrase = ").unwrap();
+    let passphrase = passphrase.trim().trim_matches('"').to_owned();
+    let ca = fs::read(zone.path().join(".interzone/ca.pem")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(agree(&page, &passphrase, &ca));
+    let token: Value = serde_json::from_str(&first_line(login.0.stdout.take().unwrap())).unwrap();
+    assert_eq!(login.0.wait().unwrap().code(), Some(0));
+    fs::write(
+        zone.path().join("token"),
+        token["access_token"].as_str().unwrap(),
+    )
+    .unwrap();
+    // The person has no tasks, whoever else does.
+    zone.json(&["ask", "echo mine"]);
+    let list = zone.json(&["task", "list", "--token-file", "token"]);
+    assert_eq!(list["tasks"].as_array().unwrap().len(), 0, "{list}");
+    let run = zone.run(&["ask", "hi", "--token-file", "token"]);
+    assert_eq!(run.code, Some(4), "{run:?}");
+    assert!(run.stderr.contains("lacks acp:tasks:write"), "{run:?}");
+}
+
+/// What a browser does: shows the page, sends the form, follows the way back.
+async fn agree(page: &str, passphrase: &str, ca: &[u8]) {
+    let browser = reqwest::Client::builder()
+        .tls_certs_merge([reqwest::Certificate::from_pem(ca).unwrap()])
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    let shown = browser.get(page).send().await.unwrap();
+    let cookie = shown.headers()["set-cookie"].to_str().unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let shown = shown.text().await.unwrap();
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    for input in shown.split("<input type=\"hidden\"").skip(1) {
+        let value = |name: &str| {
+            let (_, rest) = input.split_once(&format!("{name}=\"")).unwrap();
+            rest.split_once('"').unwrap().0.to_owned()
+        };
+        form.append_pair(&value("name"), &value("value"));
+    }
+    form.append_pair("name", "you");
+    form.append_pair("passphrase", passphrase);
+    form.append_pair("decision", "allow");
+    let page = url::Url::parse(page).unwrap();
+    let sent = browser
+        .post(page.join("/oauth2/authorize").unwrap())
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("cookie", cookie)
+        .header("origin", page.origin().ascii_serialization())
+        .body(form.finish())
+        .send()
+        .await
+        .unwrap();
+    let back = sent.headers().get("location").expect("the way back");
+    let back = back.to_str().unwrap().to_owned();
+    assert!(
+        browser
+            .get(back)
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .is_success()
+    );
+}
+
+#[test]
 fn a_second_zone_says_what_is_in_its_way() {
     let zone = Zone::up();
     let address = zone.url.replace("https://localhost", "127.0.0.1");
@@ -314,15 +433,15 @@ fn a_zone_comes_back_as_it_was() {
     let port = zone.url.rsplit(':').next().unwrap().to_owned();
     terminate(&zone.child);
     let mut zone = zone;
-    assert_eq!(zone.child.wait().unwrap().code(), Some(0));
+    assert_eq!(zone.child.0.wait().unwrap().code(), Some(0));
     let listen = format!("127.0.0.1:{port}");
-    zone.child = interzone(zone.folder.path())
-        .args(["up", "--listen", &listen])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let welcome = first_line(zone.child.stdout.take().unwrap());
+    zone.child = Program::spawn(
+        interzone(zone.folder.path())
+            .args(["up", "--listen", &listen])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let welcome = first_line(zone.child.0.stdout.take().unwrap());
     assert_eq!(welcome, format!("Interzone is up at {}", zone.url));
     let watched = zone.run(&["task", "watch", &id]);
     assert_eq!(watched.code, Some(0), "{watched:?}");
@@ -330,9 +449,8 @@ fn a_zone_comes_back_as_it_was() {
     assert_eq!(again, profile);
 }
 
-#[test]
-fn a_zone_runs_by_its_configuration() {
-    let zone = Zone::up();
+/// A folder with a certificate and a small configuration.
+fn configured(zone: &Zone) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["cert.pem", "key.pem"] {
         fs::copy(
@@ -344,13 +462,87 @@ fn a_zone_runs_by_its_configuration() {
     let config = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n\
                   [execution]\nlisten = \"127.0.0.1:0\"\n";
     fs::write(folder.path().join("interzone.toml"), config).unwrap();
-    let mut child = interzone(folder.path())
-        .arg("execute")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = lines_of(child.stdout.take().unwrap());
+    folder
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let zone = Zone::up();
+    let folder = configured(&zone);
+    let mut child = Program::spawn(
+        interzone(folder.path())
+            .arg("execute")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let log = lines_of(child.0.stderr.take().unwrap());
+    let ready = first_line(child.0.stdout.take().unwrap());
+    let url = ready.rsplit(' ').next().unwrap();
+    let add = [
+        "client",
+        "add",
+        "--config",
+        "interzone.toml",
+        "--name",
+        "me",
+        "--id",
+        "me",
+    ];
+    let add = interzone(folder.path())
+        .args(add)
+        .args(["--secret-file", "me.secret"])
+        .stdout(Stdio::null())
+        .status();
+    assert!(add.unwrap().success());
+    let ca = zone.path().join(".interzone/ca.pem");
+    let me = [
+        "--url",
+        url,
+        "--ca",
+        ca.to_str().unwrap(),
+        "--client-id",
+        "me",
+        "--client-secret-file",
+        "me.secret",
+    ];
+    let create = interzone(folder.path())
+        .args(["task", "create", "wait 600", "--output", "json"])
+        .args(me)
+        .output();
+    let task: Value = serde_json::from_str(&Run::of(create.unwrap()).stdout).unwrap();
+    let id = task["taskId"].as_str().unwrap();
+    let mut watch = Program::spawn(
+        interzone(folder.path())
+            .args(["task", "watch", id, "--output", "json"])
+            .args(me)
+            .stdout(Stdio::piped()),
+    );
+    let lines = lines_of(watch.0.stdout.take().unwrap());
+    until_working(&lines);
+    watch.0.kill().unwrap();
+    watch.0.wait().unwrap();
+    terminate(&child);
+    while !next_line(&log).contains("a second signal stops at once") {}
+    terminate(&child);
+    assert_eq!(child.0.wait().unwrap().code(), Some(1));
+    let last: Vec<String> = log.iter().collect();
+    assert!(
+        last.last().unwrap().starts_with("error: stopped at once"),
+        "{last:?}"
+    );
+}
+
+#[test]
+fn a_zone_runs_by_its_configuration() {
+    let zone = Zone::up();
+    let folder = configured(&zone);
+    let mut child = Program::spawn(
+        interzone(folder.path())
+            .arg("execute")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null()),
+    );
+    let lines = lines_of(child.0.stdout.take().unwrap());
     let ready = next_line(&lines);
     let url = ready
         .strip_prefix("interzone: execution zone ready at ")
@@ -392,7 +584,7 @@ fn a_zone_runs_by_its_configuration() {
         "{ask:?}"
     );
     terminate(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
     assert!(
         lines.recv_timeout(PATIENCE).is_err(),
         "one line and no more"

@@ -18,7 +18,7 @@ use std::time::Duration;
 const STORE_TIME: Duration = Duration::from_secs(2);
 
 /// The scope that reads the metrics. It is no scope of ACP: those who call agents do not need it.
-const OPERATE: &str = "interzone:operate";
+pub const OPERATE_SCOPE: &str = "interzone:operate";
 
 /// ACP's own: who is here.
 pub(super) async fn health(State(zone): State<Arc<Zone>>, headers: HeaderMap) -> Response {
@@ -73,8 +73,8 @@ pub(super) async fn metrics(State(zone): State<Arc<Zone>>, request: Request) -> 
     if !zone.metrics_public {
         match Known::by(&zone, request.headers(), origin.peer.as_deref()).await {
             Err(error) => return refused(&error, &origin),
-            Ok(known) if !known.identity.has_scope(OPERATE) => {
-                return refused(&errors::not_operator(OPERATE), &origin);
+            Ok(known) if !known.identity.has_scope(OPERATE_SCOPE) => {
+                return refused(&errors::not_operator(OPERATE_SCOPE), &origin);
             }
             Ok(_) => {}
         }

@@ -23,7 +23,7 @@ use interzone_edge::limits::HttpLimits;
 use interzone_edge::rate::RateLimiter;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{Trust, install_provider};
-use interzone_execution::{Operator, Zone, ZoneOptions, in_process, router};
+use interzone_execution::{OPERATE_SCOPE, Operator, Zone, ZoneOptions, in_process, router};
 use interzone_hub::{
     Agent, AgentError, AgentInfo, Hub, Limits, Outcome, Output, RandomIds, Registry, Run,
     SystemClock, Turn, TurnStart,
@@ -130,7 +130,7 @@ impl World {
         let clock = EdgeClock::set(EdgeClock::machine().unix());
         let keep = Arc::new(MemoryKeep::new(clock.clone()));
         let mut scopes: Vec<_> = Scope::ALL.map(|scope| scope.name()).to_vec();
-        scopes.push("interzone:operate");
+        scopes.push(OPERATE_SCOPE);
         let scopes = scopes.into_iter().map(|name| IssuerScope::new(name, ""));
         let options = IssuerOptions {
             clock: clock.clone(),

@@ -10,6 +10,7 @@ mod envelope;
 mod events;
 mod health;
 mod members;
+mod mistakes;
 mod probe;
 mod streams;
 mod tasks;
@@ -85,7 +86,7 @@ pub(super) async fn examine(
         Protocol::Auto => speaks_acp(&probe).await,
     };
     let mut checks = Checks::default();
-    transport::check(&probe, &wire, &mut checks).await;
+    transport::check(&probe, &wire, acp, &mut checks).await;
     envelope::check(&probe, acp, &mut checks).await;
     if acp {
         authentication::check(&probe, &mut checks).await;

@@ -1,9 +1,13 @@
 //! Watching: what has happened, then what happens, without a gap and without repetition.
 
 use super::{World, caller, completed, turn};
-use interzone_hub::{EventBody, NewTask, Output, Seen, Subject, Watch};
+use interzone_hub::{
+    EventBody, Hub, Limits, NewTask, Output, RandomIds, Registry, Seen, Subject, Watch,
+};
 use interzone_protocol::vocab::{Message, TaskId};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 async fn ask(world: &World) -> TaskId {
     let new = NewTask::new(Message::user_text("x"));
@@ -154,4 +158,38 @@ async fn a_run_that_begins_again_begins_its_text_again() {
         text.push_str(&delta);
     }
     assert_eq!(text, "the whole answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_on_another_node_sees_every_event_once_in_order() {
+    let world = World::new().await;
+    let id = ask(&world).await;
+    let other = Hub::new(
+        world.hub.store().clone(),
+        world.clock.clone(),
+        Arc::new(RandomIds),
+        Registry::default(),
+        Limits::default(),
+    );
+    let stop = CancellationToken::new();
+    let (passing, passed_on) = (other.clone(), stop.clone());
+    let passing = tokio::spawn(async move { passing.pass_on_wakes(passed_on).await });
+    let mut watchers = Vec::new();
+    for _ in 0..40 {
+        let subject = Subject::Task(id.clone());
+        let watch = other.watch(&caller("alice"), subject, 0).await.unwrap();
+        watchers.push(tokio::spawn(numbers(watch)));
+    }
+    let run = world.claim("n1").await;
+    let turn = turn(&run).await;
+    for _ in 0..100 {
+        run.status("step").await.unwrap();
+    }
+    run.end(&turn, completed("done")).await.unwrap();
+    let expected: Vec<u64> = (1..=104).collect();
+    for watcher in watchers {
+        assert_eq!(watcher.await.unwrap(), expected);
+    }
+    stop.cancel();
+    passing.await.unwrap();
 }

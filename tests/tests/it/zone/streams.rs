@@ -1,10 +1,11 @@
 //! Streams: begun, spoken on, ended, and what each state allows.
 
-use super::{World, text};
-use interzone_hub::Caller;
+use super::{World, completed, text};
+use interzone_hub::{Caller, STREAM_CHANNEL};
 use interzone_protocol::acp::codes;
 use interzone_protocol::vocab::{PrincipalId, StreamId, StreamState};
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
@@ -83,4 +84,42 @@ async fn whoever_was_not_invited_knows_of_no_stream() {
             assert_eq!(code, codes::STREAM_NOT_FOUND, "{method} {id}");
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_said_on_a_stream_reaches_the_agent_and_its_answer_comes_back() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let started = world.result(&token, "stream.start", json!({})).await;
+    let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
+    let say = json!({"streamId": id, "message": text("ping")});
+    world.result(&token, "stream.message", say).await;
+    let (run, turn) = world.work().await;
+    assert_eq!(turn.message.text(), "ping");
+    run.end(&turn, completed("pong")).await.unwrap();
+    let channel = [STREAM_CHANNEL.to_owned()];
+    let hold = Duration::from_secs(60);
+    while let [entry] = &*world.hub.take_out(&channel, hold, 1).await.unwrap() {
+        world.hub.carry_to_stream(entry).await.unwrap();
+        world.hub.arrived(entry).await.unwrap();
+    }
+    world
+        .result(&token, "stream.end", json!({"streamId": id}))
+        .await;
+    let path = format!("/streams/{id}/events");
+    let heard = world.watch(&path, &token, None).await.rest().await;
+    let chunks: Vec<String> = heard
+        .iter()
+        .filter(|sent| sent.method == "stream.chunk")
+        .map(|sent| {
+            let chunk = &sent.params["chunk"];
+            let said = chunk["parts"][0]["content"].as_str().unwrap();
+            let role = chunk["role"].as_str().unwrap();
+            format!(
+                "{} {role} {said} {}",
+                sent.params["sequence"], sent.params["isLast"]
+            )
+        })
+        .collect();
+    assert_eq!(chunks, ["1 user ping true", "2 agent pong true"]);
 }

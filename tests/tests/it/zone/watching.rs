@@ -297,3 +297,25 @@ async fn a_socket_carries_calls_in_and_chunks_out() {
     assert_eq!(answers.len(), 2);
     assert_eq!(u16::from(closed.unwrap().code), 1000);
 }
+
+#[tokio::test]
+async fn an_event_is_written_once_for_all_who_watch() {
+    let world = World::new().await;
+    let token = world.token("alice").await;
+    let started = world.result(&token, "stream.start", json!({})).await;
+    let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
+    let path = format!("/streams/{id}/events");
+    let mut watches = Vec::new();
+    for _ in 0..200 {
+        watches.push(world.watch(&path, &token, Some(1)).await);
+    }
+    let chunk = json!({"streamId": id, "chunk": text("x"), "sequence": 1});
+    world.result(&token, "stream.chunk", chunk).await;
+    let mut pieces = Vec::new();
+    for watch in &mut watches {
+        pieces.push(watch.data.next().await.unwrap());
+    }
+    assert!(pieces[0].starts_with(b"id: 2\nevent: stream.chunk\n"));
+    let places: std::collections::BTreeSet<_> = pieces.iter().map(|p| p.as_ptr()).collect();
+    assert_eq!(places.len(), 1, "all share the same bytes");
+}

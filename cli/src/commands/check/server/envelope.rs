@@ -320,9 +320,10 @@ async fn rubbish(probe: &Probe) -> Finding {
     if items.len() == 3 && items.iter().all(good) {
         Ok("[1,2,3] gets three answers".to_owned())
     } else {
-        Err(Flaw::broken(
-            "[1,2,3] does not get three times -32600 with a null id",
-        ))
+        Err(Flaw::broken(format!(
+            "[1,2,3] does not get {} three times with a null id",
+            ErrorCode::INVALID_REQUEST
+        )))
     }
 }
 

@@ -100,7 +100,7 @@ async fn end(probe: &Probe) -> Finding {
         .call("stream.message", params)
         .await?
         .refused_with(closed)?;
-    Ok("then answers -40004 to stream.message and stream.end".to_owned())
+    Ok("and then takes neither stream.message nor stream.end".to_owned())
 }
 
 async fn chunk(probe: &Probe) -> Finding {
@@ -134,7 +134,7 @@ async fn unknown(probe: &Probe) -> Finding {
     for (method, params) in calls {
         probe.call(method, params).await?.refused_with(no_stream)?;
     }
-    Ok("stream.message, stream.end and stream.chunk answer -40003".to_owned())
+    Ok("by stream.message, stream.end and stream.chunk".to_owned())
 }
 
 async fn wrong(probe: &Probe) -> Finding {

@@ -2,6 +2,7 @@
 
 use super::answer::Answer;
 use super::members::{names_field, no_nulls, string, timestamp};
+use super::mistakes::{unknown_ids, wrong_params};
 use super::probe::Probe;
 use super::verdict::{Checks, Finding, Flaw};
 use interzone_jsonrpc::ErrorCode;
@@ -89,7 +90,7 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
     );
 }
 
-fn say(text: &str) -> Value {
+pub(super) fn say(text: &str) -> Value {
     json!({"role": "user", "parts": [{"type": "TextPart", "content": text}]})
 }
 
@@ -192,100 +193,6 @@ async fn get_less(probe: &Probe) -> Finding {
         }
     }
     Ok(String::new())
-}
-
-/// Params that a method cannot use: what is wrong, which field, and the params.
-fn wrong_params() -> Vec<(&'static str, &'static str, &'static str, Value)> {
-    let words = say("hello");
-    let parts = words.get("parts").cloned().unwrap_or_default();
-    let empty = json!({"role": "user", "parts": []});
-    let boss = json!({"role": "boss", "parts": parts});
-    let (create, get, told) = ("tasks.create", "tasks.get", "task.notification");
-    let moment = "2026-01-01T00:00:00Z";
-    vec![
-        (create, "without a message", "initialMessage", json!({})),
-        (
-            create,
-            "with a string as message",
-            "initialMessage",
-            json!({"initialMessage": "hi"}),
-        ),
-        (
-            create,
-            "with a message of no parts",
-            "parts",
-            json!({"initialMessage": empty}),
-        ),
-        (
-            create,
-            "with an unknown role",
-            "role",
-            json!({"initialMessage": boss}),
-        ),
-        (
-            create,
-            "with priority MEDIUM",
-            "priority",
-            json!({"initialMessage": words, "priority": "MEDIUM"}),
-        ),
-        (
-            "tasks.send",
-            "without a task",
-            "taskId",
-            json!({"message": words}),
-        ),
-        (
-            "tasks.send",
-            "without a message",
-            "message",
-            json!({"taskId": "a"}),
-        ),
-        (get, "without a task", "taskId", json!({})),
-        (get, "with a number as task", "taskId", json!({"taskId": 7})),
-        (
-            get,
-            "with a string as flag",
-            "includeMessages",
-            json!({"taskId": "a", "includeMessages": "yes"}),
-        ),
-        (
-            "tasks.cancel",
-            "without a task",
-            "taskId",
-            json!({"reason": "why"}),
-        ),
-        (
-            "tasks.subscribe",
-            "without an address",
-            "callbackUrl",
-            json!({"taskId": "a"}),
-        ),
-        (
-            told,
-            "with an unknown event",
-            "event",
-            json!({"taskId": "a", "event": "EXPLODED", "timestamp": moment}),
-        ),
-        (
-            told,
-            "without a time",
-            "timestamp",
-            json!({"taskId": "a", "event": "COMPLETED"}),
-        ),
-    ]
-}
-
-fn unknown_ids() -> [(&'static str, Value); 4] {
-    let id = "interzone-check-nobody-has-this";
-    [
-        ("tasks.get", json!({"taskId": id})),
-        ("tasks.send", json!({"taskId": id, "message": say("hello")})),
-        ("tasks.cancel", json!({"taskId": id})),
-        (
-            "tasks.subscribe",
-            json!({"taskId": id, "callbackUrl": "https://example.com/hook"}),
-        ),
-    ]
 }
 
 async fn wrong(probe: &Probe, method: &str, params: Value, field: &str) -> Finding {

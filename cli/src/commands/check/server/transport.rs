@@ -12,8 +12,10 @@ const ACP: &str = "ACP §1";
 /// A call that every server has an answer to, if only a refusal.
 const ANY_CALL: &str = r#"{"jsonrpc":"2.0","method":"interzone.check.nothing","id":1}"#;
 
-pub(super) async fn check(probe: &Probe, wire: &Wire, out: &mut Checks) {
+pub(super) async fn check(probe: &Probe, wire: &Wire, acp: bool, out: &mut Checks) {
     out.group("transport");
+    // JSON-RPC itself says nothing about how it is carried.
+    let out = &mut Held { acp, out };
     out.note("encrypted with TLS 1.2 or newer", ACP, wire.version().await);
     out.note("TLS 1.1 is refused", ACP, wire.refuses_old_tls().await);
     out.note(
@@ -39,6 +41,22 @@ pub(super) async fn check(probe: &Probe, wire: &Wire, out: &mut Checks) {
         wire.half_closed(&probe.endpoint).await,
     );
     out.note("x-correlation-id is echoed", ACP, correlation(probe).await);
+}
+
+/// Notes what was found, as far as the rules bind this server.
+struct Held<'a> {
+    acp: bool,
+    out: &'a mut Checks,
+}
+
+impl Held<'_> {
+    fn note(&mut self, name: &'static str, reference: &'static str, found: Finding) {
+        let found = match found {
+            Err(Flaw::Broken(why)) if !self.acp => Err(Flaw::Poor(why)),
+            found => found,
+        };
+        self.out.note(name, reference, found);
+    }
 }
 
 async fn answers_json(probe: &Probe) -> Finding {

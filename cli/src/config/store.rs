@@ -1,0 +1,73 @@
+//! `[store]`: where everything is kept.
+
+use super::error::ConfigError;
+use super::section::Section;
+use super::zone::{HAS_A_DEFAULT, count, text};
+use interzone_edge::Secret;
+use std::path::{Path, PathBuf};
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// Where everything is kept.
+#[derive(Debug)]
+pub(crate) struct StoreConfig {
+    pub(crate) url: StoreUrl,
+    /// SQLite: threads that read.
+    pub(crate) readers: usize,
+    /// PostgreSQL: connections at most.
+    pub(crate) connections: usize,
+    /// PostgreSQL: the schema of our tables.
+    pub(crate) schema: String,
+    /// PostgreSQL: the CA that proves the server.
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// Which store.
+#[derive(Debug)]
+pub(crate) enum StoreUrl {
+    /// In this file.
+    Sqlite(PathBuf),
+    /// On a server. The URL may hold a password.
+    Postgres(Secret),
+}
+
+impl StoreConfig {
+    /// The store of a folder of `interzone up`, which has the default name.
+    pub(crate) fn of_folder(folder: &Path) -> Self {
+        Self {
+            url: StoreUrl::Sqlite(folder.join("interzone.db")),
+            readers: 1,
+            connections: 1,
+            schema: String::new(),
+            ca: None,
+        }
+    }
+
+    pub(super) fn read(mut section: Section<'_>, folder: &Path) -> Result<Self> {
+        let Some(url) = section.text("url")? else {
+            return Err(section.missing("url", HAS_A_DEFAULT));
+        };
+        let checked = match url.value.split_once(':') {
+            Some(("sqlite", path)) => match path.strip_prefix("//").unwrap_or(path) {
+                "" => return Err(url.refuse("name a file, as in \"sqlite:interzone.db\"")),
+                path => StoreUrl::Sqlite(folder.join(path)),
+            },
+            Some(("postgres" | "postgresql", _)) => StoreUrl::Postgres(Secret::new(url.value)),
+            // The value is not repeated: what was meant to be a URL may hold a password.
+            _ => {
+                return Err(
+                    url.refuse("write \"sqlite:FILE\" or \"postgres://user@host/database\"")
+                );
+            }
+        };
+        let config = Self {
+            url: checked,
+            readers: count(&mut section, "readers", 1)?,
+            connections: count(&mut section, "connections", 1)?,
+            schema: text(&mut section, "schema")?,
+            ca: section.path("ca")?,
+        };
+        section.end()?;
+        Ok(config)
+    }
+}
