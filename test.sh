@@ -67,13 +67,17 @@ step_clippy() {
 
 step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
 
-# The stores are tested on a PostgreSQL server of our own, which ends with this shell. Both runs are
-# made, and either fails the step: one failure must not hide the others.
+# The stores are tested on a PostgreSQL server of our own, which ends with this shell, and the zone
+# with programs of others that were installed below the target folder. Both runs are made, and either
+# fails the step: one failure must not hide the others.
 step_test() {
   local rc=0
   scripts/postgres.sh start >"$SCRATCH/postgres"
   # shellcheck source=/dev/null
   source "$SCRATCH/postgres"
+  scripts/peers.sh env >"$SCRATCH/peers"
+  # shellcheck source=/dev/null
+  source "$SCRATCH/peers"
   trap 'scripts/postgres.sh stop' EXIT
   INTERZONE_FAULT_ROUNDS=$FAULT_ROUNDS cargo nextest run --locked --workspace || rc=$?
   echo "--- seeds of the fuzz targets"
@@ -117,6 +121,9 @@ need_clippy() { component clippy; }
 need_test() {
   cargo_tool nextest "$NEXTEST_VERSION"
   postgres
+  python_runtime
+  node_runtime
+  scripts/peers.sh install
 }
 need_deny() { cargo_tool deny "$DENY_VERSION"; }
 

@@ -43,6 +43,29 @@ postgres() {
   debian postgresql
 }
 
+# Python with virtual environments, for the peers that are written in it.
+python_runtime() {
+  if python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+    echo "have Python"
+    return
+  fi
+  debian python3 python3-venv
+}
+
+# Node and npm, likewise.
+node_runtime() {
+  if node -e 'process.exit(process.versions.node.split(".")[0] < 20)' 2>/dev/null &&
+    command -v npm >/dev/null; then
+    echo "have Node"
+    return
+  fi
+  debian nodejs npm
+  node -e 'process.exit(process.versions.node.split(".")[0] < 20)' || {
+    echo "the tests need Node 20 or newer: install it, then run again"
+    return 1
+  }
+}
+
 # debian PACKAGE...: installs from Debian's packages, as root or through sudo.
 debian() {
   local as_root=()

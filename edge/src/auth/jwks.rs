@@ -19,7 +19,8 @@ use url::Url;
 const FRESH: Duration = Duration::from_secs(300);
 /// Keys older than this are not used, down or not: a key that was taken back must end some day.
 const OLDEST: Duration = Duration::from_secs(24 * 3600);
-/// The least time between two fetches, so that made-up key ids cannot make us flood the issuer.
+/// The least time between two fetches for the same reason: that keys are old, or that a token names one
+/// we lack. So a new key is found at once, and made-up key ids cannot make us flood the issuer.
 const PAUSE: Duration = Duration::from_secs(10);
 /// The same while there are no keys at all and every caller waits for them.
 const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(1);
@@ -65,8 +66,25 @@ pub(super) struct Jwks {
     http: reqwest::Client,
     clock: Clock,
     loaded: ArcSwapOption<Loaded>,
-    /// When a fetch last began. Whoever holds it fetches.
-    fetching: Mutex<Option<Duration>>,
+    /// When fetches last began. Whoever holds it fetches.
+    fetching: Mutex<Begun>,
+}
+
+/// When a fetch last began.
+#[derive(Default)]
+struct Begun {
+    /// Because there were no keys, or old ones.
+    for_age: Option<Duration>,
+    /// Because a token named a key that was not there.
+    for_a_name: Option<Duration>,
+}
+
+/// Why keys are fetched.
+#[derive(Clone, Copy)]
+enum Why {
+    None,
+    Old,
+    Name,
 }
 
 pub(super) struct Loaded {
@@ -81,7 +99,7 @@ impl Jwks {
             http,
             clock,
             loaded: ArcSwapOption::empty(),
-            fetching: Mutex::new(None),
+            fetching: Mutex::default(),
         }
     }
 
@@ -98,7 +116,7 @@ impl Jwks {
         }
         // One caller renews them; the others go on with what there is.
         match self.fetching.try_lock() {
-            Ok(last) => Ok(self.fetch(last, PAUSE).await.unwrap_or(loaded)),
+            Ok(begun) => Ok(self.fetch(begun, Why::Old).await.unwrap_or(loaded)),
             Err(_) => Ok(loaded),
         }
     }
@@ -112,27 +130,28 @@ impl Jwks {
         self: &Arc<Self>,
         than: Option<&Arc<Loaded>>,
     ) -> Option<Arc<Loaded>> {
-        let last = self.fetching.lock().await;
+        let begun = self.fetching.lock().await;
         // Somebody may have fetched them while we waited for our turn.
         let loaded = self.usable();
         let newer = loaded.filter(|now| than.is_none_or(|than| !Arc::ptr_eq(now, than)));
         if newer.is_some() {
             return newer;
         }
-        let pause = if than.is_some() {
-            PAUSE
-        } else {
-            PAUSE_WITHOUT_KEYS
-        };
-        self.fetch(last, pause).await
+        let why = if than.is_some() { Why::Name } else { Why::None };
+        self.fetch(begun, why).await
     }
 
     async fn fetch(
         self: &Arc<Self>,
-        mut last: tokio::sync::MutexGuard<'_, Option<Duration>>,
-        pause: Duration,
+        mut begun: tokio::sync::MutexGuard<'_, Begun>,
+        why: Why,
     ) -> Option<Arc<Loaded>> {
         let now = self.clock.steady();
+        let (last, pause) = match why {
+            Why::None => (&mut begun.for_age, PAUSE_WITHOUT_KEYS),
+            Why::Old => (&mut begun.for_age, PAUSE),
+            Why::Name => (&mut begun.for_a_name, PAUSE),
+        };
         if last.is_some_and(|last| now.saturating_sub(last) < pause) {
             return None;
         }

@@ -3,6 +3,8 @@
 #[cfg(test)] // so that the lints know these files for tests
 mod hub;
 #[cfg(test)]
+mod journeys;
+#[cfg(test)]
 mod workers;
 #[cfg(test)]
 mod zone;

@@ -92,7 +92,7 @@ fn by_jwks(url: &str, clock: &Clock) -> Authenticator {
 }
 
 #[tokio::test]
-async fn made_up_key_ids_do_not_reach_the_issuer() {
+async fn made_up_key_ids_hardly_reach_the_issuer() {
     let (remote, url) = Remote::start().await;
     let (clock, forge) = (Clock::set(NOW), Forge::ed());
     remote.keys(&[forge.jwk("k")]);
@@ -106,11 +106,12 @@ async fn made_up_key_ids_do_not_reach_the_issuer() {
             assert_eq!(refusal, Refusal::Invalid(reason::KEY));
         }
     };
+    // The first may be a new key, so the issuer is asked; then not for a while.
     forged(0).await;
-    assert_eq!(remote.asked(), 1);
+    assert_eq!(remote.asked(), 2);
     clock.advance(Duration::from_secs(10));
     forged(50).await;
-    assert_eq!(remote.asked(), 2);
+    assert_eq!(remote.asked(), 3);
 }
 
 #[tokio::test]
@@ -122,7 +123,6 @@ async fn a_new_key_is_found_by_its_id() {
     let auth = by_jwks(&url, &clock);
     assert!(show(&auth, &old.token("old", &claims())).await.is_ok());
     remote.keys(&[old.jwk("old"), new.jwk("new")]);
-    clock.advance(Duration::from_secs(10));
     assert!(show(&auth, &new.token("new", &claims())).await.is_ok());
     assert_eq!(remote.asked(), 2);
 }

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Programs of others that the tests talk to: the ACP Python SDK, a certified OAuth2 server and what
+# they need, of the versions that tests/peers/ pins, from whatever registries the machine uses.
+# They are installed once, below the target folder, and again when the pins change.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'USAGE'
+Usage: scripts/peers.sh install  installs what is not there yet
+       scripts/peers.sh env      prints what to export:  eval "$(scripts/peers.sh env)"
+USAGE
+}
+
+PINS=tests/peers
+TARGET=${CARGO_TARGET_DIR:-target}
+[[ $TARGET == /* ]] || TARGET=$PWD/$TARGET
+PYTHON_FOLDER=$TARGET/peers/python
+NODE_FOLDER=$TARGET/peers/node
+
+# What an installation was made from: the pins, and the interpreter that it belongs to.
+python_stamp() { { python3 --version && cat "$PINS/requirements.txt"; } | sha256sum; }
+node_stamp() { { node --version && cat "$PINS/package-lock.json"; } | sha256sum; }
+
+# is_there FOLDER STAMP
+is_there() { [[ -f $1/stamp && $(<"$1/stamp") == "$2" ]]; }
+
+# The stamp comes last, so an installation that was interrupted is not taken for one.
+install_python() {
+  local stamp
+  stamp=$(python_stamp)
+  if is_there "$PYTHON_FOLDER" "$stamp"; then
+    echo "have the Python peers"
+    return
+  fi
+  echo "installing the Python peers"
+  rm -rf "$PYTHON_FOLDER"
+  python3 -m venv "$PYTHON_FOLDER" || {
+    echo "python3 cannot make a virtual environment: 'apt-get install python3-venv' brings what it lacks" >&2
+    return 1
+  }
+  "$PYTHON_FOLDER/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+    --requirement "$PINS/requirements.txt" || {
+    echo "pip could not install $PINS/requirements.txt: see above; is a package index reachable?" >&2
+    return 1
+  }
+  echo "$stamp" >"$PYTHON_FOLDER/stamp"
+}
+
+install_node() {
+  local stamp
+  stamp=$(node_stamp)
+  if is_there "$NODE_FOLDER" "$stamp"; then
+    echo "have the Node peers"
+    return
+  fi
+  echo "installing the Node peers"
+  rm -rf "$NODE_FOLDER"
+  mkdir -p "$NODE_FOLDER"
+  cp "$PINS/package.json" "$PINS/package-lock.json" "$NODE_FOLDER"
+  npm ci --prefix "$NODE_FOLDER" --no-audit --no-fund --ignore-scripts --loglevel=error || {
+    echo "npm could not install $PINS/package-lock.json: see above; is a registry reachable?" >&2
+    return 1
+  }
+  echo "$stamp" >"$NODE_FOLDER/stamp"
+}
+
+case ${1:-} in
+  install)
+    install_python
+    install_node
+    ;;
+  env)
+    printf 'export INTERZONE_TEST_PYTHON=%q\n' "$PYTHON_FOLDER/bin/python"
+    printf 'export INTERZONE_TEST_NODE_MODULES=%q\n' "$NODE_FOLDER/node_modules"
+    ;;
+  *) usage && [[ ${1:-} == --help ]] ;;
+esac

@@ -1,0 +1,99 @@
+// A certified OAuth2 server on a loopback port: JWT access tokens of three algorithms for one
+// resource, opaque ones with introspection for another, the code flow with PKCE, and new keys when
+// asked for. Usage: node oidc.mjs NODE_MODULES
+//
+// Says where it is on its first line; then takes a command a line, `rotate`; ends with its input.
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
+
+const [modules] = process.argv.slice(2);
+const { default: Provider } = await import(pathToFileURL(`${modules}/oidc-provider/lib/index.js`));
+
+const SCOPES = [
+  'acp:agent:identify', 'acp:tasks:read', 'acp:tasks:write', 'acp:tasks:cancel',
+  'acp:streams:read', 'acp:streams:write', 'acp:notifications:receive',
+];
+const ALGORITHMS = { rs256: 'RS256', es256: 'ES256', eddsa: 'EdDSA' };
+
+function keys() {
+  const pairs = [
+    ['RS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
+    ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
+    ['EdDSA', generateKeyPairSync('ed25519')],
+  ];
+  return pairs.map(([alg, { privateKey }]) => ({
+    ...privateKey.export({ format: 'jwk' }), alg, use: 'sig', kid: `${alg}-${randomUUID()}`,
+  }));
+}
+
+const machine = (client_id) => ({
+  client_id,
+  client_secret: `secret of ${client_id}`,
+  grant_types: ['client_credentials'],
+  redirect_uris: [],
+  response_types: [],
+});
+
+function provider(issuer) {
+  const made = new Provider(issuer, {
+    clients: [
+      ...Object.keys(ALGORITHMS).map(machine),
+      machine('zone'),
+      {
+        client_id: 'desktop',
+        token_endpoint_auth_method: 'none',
+        application_type: 'native',
+        grant_types: ['authorization_code', 'refresh_token'],
+        redirect_uris: ['http://127.0.0.1/callback'],
+        response_types: ['code'],
+      },
+    ],
+    jwks: { keys: keys() },
+    cookies: { keys: [randomUUID()] },
+    // No person waits for a page here, and no other origin asks.
+    clientBasedCORS: () => false,
+    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+    pkce: { required: () => true },
+    routes: { jwks: '/jwks.json' },
+    scopes: ['openid', 'offline_access', ...SCOPES],
+    ttl: { AccessToken: 600, ClientCredentials: 600, Grant: 3600, Interaction: 600, Session: 600 },
+    features: {
+      clientCredentials: { enabled: true },
+      devInteractions: { enabled: true },
+      introspection: { enabled: true },
+      revocation: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => 'https://acp.test',
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_, resource, client) => ({
+          scope: SCOPES.join(' '),
+          audience: resource,
+          ...(resource === 'https://opaque.test'
+            ? { accessTokenFormat: 'opaque' }
+            : { accessTokenFormat: 'jwt', jwt: { sign: { alg: ALGORITHMS[client.clientId] ?? 'ES256' } } }),
+        }),
+      },
+    },
+  });
+  made.on('server_error', (_, error) => console.error(error));
+  return made.callback();
+}
+
+let answer;
+const server = createServer((request, response) => answer(request, response));
+server.listen(0, '127.0.0.1', () => {
+  const issuer = `http://127.0.0.1:${server.address().port}`;
+  answer = provider(issuer);
+  console.log(issuer);
+  const commands = createInterface({ input: process.stdin });
+  commands.on('line', (line) => {
+    if (line === 'rotate') {
+      answer = provider(issuer);
+      console.log('rotated');
+    }
+  });
+  commands.on('close', () => process.exit(0));
+});
