@@ -31,7 +31,7 @@ fn interzone(folder: &Path) -> Command {
 
 /// `interzone up` on a free port, in a folder of its own.
 struct Zone {
-    child: Child,
+    child: Program,
     folder: TempDir,
     url: String,
 }
@@ -39,13 +39,13 @@ struct Zone {
 impl Zone {
     fn up() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = interzone(folder.path())
-            .args(["up", "--listen", "127.0.0.1:0", "--output", "json"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let ready = first_line(child.stdout.take().unwrap());
+        let mut child = Program::spawn(
+            interzone(folder.path())
+                .args(["up", "--listen", "127.0.0.1:0", "--output", "json"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
+        let ready = first_line(child.0.stdout.take().unwrap());
         let ready: Value = serde_json::from_str(&ready).unwrap();
         let url = ready["url"].as_str().unwrap().to_owned();
         Self { child, folder, url }
@@ -70,9 +70,9 @@ impl Zone {
     /// Ends it as an operator does, and waits for it.
     fn stop(mut self) -> Run {
         terminate(&self.child);
-        let status = self.child.wait().unwrap();
+        let status = self.child.0.wait().unwrap();
         let mut stderr = String::new();
-        let mut pipe = self.child.stderr.take().unwrap();
+        let mut pipe = self.child.0.stderr.take().unwrap();
         pipe.read_to_string(&mut stderr).unwrap();
         Run {
             code: status.code(),
@@ -82,11 +82,19 @@ impl Zone {
     }
 }
 
-impl Drop for Zone {
+/// A program that does not outlive its test, even where that fails on the way.
+struct Program(Child);
+
+impl Program {
+    fn spawn(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Program {
     fn drop(&mut self) {
-        // Only where a test failed on the way.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -108,9 +116,9 @@ impl Run {
 }
 
 /// SIGTERM, by the program that every system has for it.
-fn terminate(child: &Child) {
+fn terminate(child: &Program) {
     let status = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
+        .args(["-TERM", &child.0.id().to_string()])
         .status();
     assert!(status.unwrap().success());
 }
@@ -184,12 +192,12 @@ fn a_task_is_watched_here_and_called_off_there() {
     let zone = Zone::up();
     let task = zone.json(&["task", "create", "wait 600"]);
     let id = task["taskId"].as_str().unwrap();
-    let mut watch = interzone(zone.path())
-        .args(["task", "watch", id, "--output", "json"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = lines_of(watch.stdout.take().unwrap());
+    let mut watch = Program::spawn(
+        interzone(zone.path())
+            .args(["task", "watch", id, "--output", "json"])
+            .stdout(Stdio::piped()),
+    );
+    let lines = lines_of(watch.0.stdout.take().unwrap());
     until_working(&lines);
     assert_eq!(zone.run(&["task", "cancel", id]).code, Some(0));
     let mut last = Value::Null;
@@ -197,7 +205,7 @@ fn a_task_is_watched_here_and_called_off_there() {
         last = serde_json::from_str(&line).unwrap();
     }
     assert_eq!(last["task"]["status"], "CANCELED", "{last}");
-    assert_eq!(watch.wait().unwrap().code(), Some(1));
+    assert_eq!(watch.0.wait().unwrap().code(), Some(1));
     let list = zone.json(&["task", "list", "--status", "canceled"]);
     assert_eq!(list["tasks"][0]["taskId"], id);
 }
@@ -224,12 +232,12 @@ fn a_stream_carries_an_answer() {
     let zone = Zone::up();
     let stream = zone.json(&["stream", "start"]);
     let id = stream["streamId"].as_str().unwrap();
-    let mut watch = interzone(zone.path())
-        .args(["stream", "watch", id])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = lines_of(watch.stdout.take().unwrap());
+    let mut watch = Program::spawn(
+        interzone(zone.path())
+            .args(["stream", "watch", id])
+            .stdout(Stdio::piped()),
+    );
+    let lines = lines_of(watch.0.stdout.take().unwrap());
     assert_eq!(
         zone.run(&["stream", "send", id, "echo hello"]).code,
         Some(0)
@@ -238,7 +246,7 @@ fn a_stream_carries_an_answer() {
     assert_eq!(next_line(&lines), "agent: hello");
     assert_eq!(zone.run(&["stream", "end", id]).code, Some(0));
     assert_eq!(next_line(&lines), "CLOSED");
-    assert_eq!(watch.wait().unwrap().code(), Some(0));
+    assert_eq!(watch.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -310,20 +318,20 @@ fn what_is_refused_is_explained() {
 #[test]
 fn a_person_agrees_in_a_browser() {
     let zone = Zone::up();
-    let mut login = interzone(zone.path())
-        .args([
-            "token",
-            "--login",
-            "--no-browser",
-            "--scope",
-            "acp:agent:identify",
-        ])
-        .args(["--scope", "acp:tasks:read", "--output", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut told = BufReader::new(login.stderr.take().unwrap()).lines();
+    let mut login = Program::spawn(
+        interzone(zone.path())
+            .args([
+                "token",
+                "--login",
+                "--no-browser",
+                "--scope",
+                "acp:agent:identify",
+            ])
+            .args(["--scope", "acp:tasks:read", "--output", "json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let mut told = BufReader::new(login.0.stderr.take().unwrap()).lines();
     assert_eq!(told.next().unwrap().unwrap(), "open this page and agree:");
     let page = told.next().unwrap().unwrap().trim().to_owned();
     let hint = told.next().unwrap().unwrap();
@@ -339,9 +347,8 @@ fn a_person_agrees_in_a_browser() {
         .enable_all()
         .build();
     runtime.unwrap().block_on(agree(&page, &passphrase, &ca));
-    let output = Run::of(login.wait_with_output().unwrap());
-    assert_eq!(output.code, Some(0), "{output:?}");
-    let token: Value = serde_json::from_str(&output.stdout).unwrap();
+    let token: Value = serde_json::from_str(&first_line(login.0.stdout.take().unwrap())).unwrap();
+    assert_eq!(login.0.wait().unwrap().code(), Some(0));
     fs::write(
         zone.path().join("token"),
         token["access_token"].as_str().unwrap(),
@@ -426,15 +433,15 @@ fn a_zone_comes_back_as_it_was() {
     let port = zone.url.rsplit(':').next().unwrap().to_owned();
     terminate(&zone.child);
     let mut zone = zone;
-    assert_eq!(zone.child.wait().unwrap().code(), Some(0));
+    assert_eq!(zone.child.0.wait().unwrap().code(), Some(0));
     let listen = format!("127.0.0.1:{port}");
-    zone.child = interzone(zone.folder.path())
-        .args(["up", "--listen", &listen])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let welcome = first_line(zone.child.stdout.take().unwrap());
+    zone.child = Program::spawn(
+        interzone(zone.folder.path())
+            .args(["up", "--listen", &listen])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let welcome = first_line(zone.child.0.stdout.take().unwrap());
     assert_eq!(welcome, format!("Interzone is up at {}", zone.url));
     let watched = zone.run(&["task", "watch", &id]);
     assert_eq!(watched.code, Some(0), "{watched:?}");
@@ -462,14 +469,14 @@ fn configured(zone: &Zone) -> TempDir {
 fn a_second_signal_ends_it_at_once() {
     let zone = Zone::up();
     let folder = configured(&zone);
-    let mut child = interzone(folder.path())
-        .arg("execute")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let log = lines_of(child.stderr.take().unwrap());
-    let ready = first_line(child.stdout.take().unwrap());
+    let mut child = Program::spawn(
+        interzone(folder.path())
+            .arg("execute")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let log = lines_of(child.0.stderr.take().unwrap());
+    let ready = first_line(child.0.stdout.take().unwrap());
     let url = ready.rsplit(' ').next().unwrap();
     let add = [
         "client",
@@ -504,20 +511,20 @@ fn a_second_signal_ends_it_at_once() {
         .output();
     let task: Value = serde_json::from_str(&Run::of(create.unwrap()).stdout).unwrap();
     let id = task["taskId"].as_str().unwrap();
-    let mut watch = interzone(folder.path())
-        .args(["task", "watch", id, "--output", "json"])
-        .args(me)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = lines_of(watch.stdout.take().unwrap());
+    let mut watch = Program::spawn(
+        interzone(folder.path())
+            .args(["task", "watch", id, "--output", "json"])
+            .args(me)
+            .stdout(Stdio::piped()),
+    );
+    let lines = lines_of(watch.0.stdout.take().unwrap());
     until_working(&lines);
-    watch.kill().unwrap();
-    watch.wait().unwrap();
+    watch.0.kill().unwrap();
+    watch.0.wait().unwrap();
     terminate(&child);
     while !next_line(&log).contains("a second signal stops at once") {}
     terminate(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(child.0.wait().unwrap().code(), Some(1));
     let last: Vec<String> = log.iter().collect();
     assert!(
         last.last().unwrap().starts_with("error: stopped at once"),
@@ -529,13 +536,13 @@ fn a_second_signal_ends_it_at_once() {
 fn a_zone_runs_by_its_configuration() {
     let zone = Zone::up();
     let folder = configured(&zone);
-    let mut child = interzone(folder.path())
-        .arg("execute")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = lines_of(child.stdout.take().unwrap());
+    let mut child = Program::spawn(
+        interzone(folder.path())
+            .arg("execute")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null()),
+    );
+    let lines = lines_of(child.0.stdout.take().unwrap());
     let ready = next_line(&lines);
     let url = ready
         .strip_prefix("interzone: execution zone ready at ")
@@ -577,7 +584,7 @@ fn a_zone_runs_by_its_configuration() {
         "{ask:?}"
     );
     terminate(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
     assert!(
         lines.recv_timeout(PATIENCE).is_err(),
         "one line and no more"

@@ -49,14 +49,14 @@ impl WorkerOptions {
             look_every: Duration::from_secs(1),
             webhooks: CarrierOptions {
                 concurrency: 64,
-                hold: Duration::from_secs(60),
+                hold: Duration::from_secs(40),
                 retry: RetryPolicy::default(),
             },
             // The stream is in the same store: if one cannot be reached, neither can the other, and
             // then nothing is claimed. What fails is tried again soon, for somebody watches.
             streams: CarrierOptions {
                 concurrency: 64,
-                hold: Duration::from_secs(30),
+                hold: Duration::from_secs(10),
                 retry: RetryPolicy {
                     first: Duration::from_millis(100),
                     longest: Duration::from_secs(10),

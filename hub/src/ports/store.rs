@@ -105,7 +105,8 @@ pub struct WorkItem {
     pub task_id: TaskId,
     /// Who is to do it.
     pub agent: AgentId,
-    /// How often it has been claimed since it was queued, this time included.
+    /// How often it has been claimed since it was queued, this time included; a claim that was given
+    /// back does not count.
     pub attempt: u32,
     /// The number of this claim, which proves it ([`Fence`](super::Fence)). It rises with every
     /// claim and is never given twice, not even after the task left the queue and came back.
@@ -134,7 +135,9 @@ pub trait WorkStore: Send + Sync {
         until: Timestamp,
     ) -> Result<bool>;
 
-    /// Gives a task back, to be claimed by anybody from `due_at` on. Answers whether it was held.
+    /// Gives a task back, to be claimed by anybody from `due_at` on, as if this claim had never been:
+    /// however often a node is stopped in good order, the task's attempts are not used up by it.
+    /// Answers whether it was held.
     async fn release_work(
         &self,
         task_id: &TaskId,

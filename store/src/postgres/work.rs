@@ -98,7 +98,7 @@ impl WorkStore for PostgresStore {
         claim: u64,
         due_at: Timestamp,
     ) -> Result<bool, StoreError> {
-        let sql = "UPDATE work SET free_at = $4, node = NULL, claim = NULL
+        let sql = "UPDATE work SET free_at = $4, node = NULL, claim = NULL, attempt = greatest(attempt - 1, 0)
                    WHERE task_id = $1 AND node = $2 AND claim = $3 RETURNING task_id";
         let node = text::escaped(node);
         let (claim, due_at) = (column(claim), due_at.as_millis());

@@ -44,7 +44,7 @@ impl WorkStore for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (task_id, node) = (task_id.clone(), node.to_owned());
         self.write(move |session| {
-            let sql = "UPDATE work SET node = NULL, wake_at = ?4, ready = 0 \
+            let sql = "UPDATE work SET node = NULL, wake_at = ?4, ready = 0, attempt = max(attempt - 1, 0) \
                 WHERE task_id = ?1 AND node = ?2 AND claim = ?3";
             let values = params![task_id.as_str(), node, column(claim), due_at.as_millis()];
             let held = session.run(sql, values)? > 0;

@@ -1,0 +1,205 @@
+//! Calls: `tasks.get` and a durable `tasks.create` on connections that are kept, a token on each.
+
+use crate::load::{self, Connection, Figures};
+use crate::server::{self, Server};
+use crate::zone::{Zone, request};
+use crate::{Size, bar, bare, median, tls};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CONNECTIONS: [usize; 2] = [32, 256];
+
+const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"wait 60 and then say so"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
+
+/// What was seen from outside, and the microseconds of processor that each answer cost the server.
+type Measured = (Figures, f64);
+
+/// Somebody who is asked.
+struct Contender<'s> {
+    name: &'static str,
+    server: &'s Server,
+    request: Arc<[u8]>,
+}
+
+pub(crate) async fn measure(folder: &Path, zone: &Zone, size: Size, peer: Option<&str>) {
+    let tls = tls::client(folder);
+    let create = request("POST", "/jsonrpc", Some(&zone.token), CREATE);
+    let (id, length) = created(zone.server.port, &tls, &create).await;
+    let get = request("POST", "/jsonrpc", Some(&zone.token), &get_of(&id));
+    let limit = bare(folder, length);
+    let python = peer.map(|python| start_peer(folder, python));
+
+    for (method, ours, least, least_peer) in [
+        ("tasks.get", &get, 0.7, 50.0),
+        ("tasks.create", &create, 0.25, 25.0),
+    ] {
+        let mut contenders = vec![
+            Contender {
+                name: "bare TLS",
+                server: &limit,
+                request: ours.clone(),
+            },
+            Contender {
+                name: "interzone",
+                server: &zone.server,
+                request: ours.clone(),
+            },
+        ];
+        if let Some((python, token)) = &python {
+            let request = match method {
+                "tasks.get" => {
+                    let (id, _) = created(
+                        python.port,
+                        &tls,
+                        &request("POST", "/jsonrpc", Some(token), CREATE),
+                    )
+                    .await;
+                    request("POST", "/jsonrpc", Some(token), &get_of(&id))
+                }
+                _ => request("POST", "/jsonrpc", Some(token), CREATE),
+            };
+            contenders.push(Contender {
+                name: "acp-sdk-python",
+                server: python,
+                request,
+            });
+        }
+        for connections in CONNECTIONS {
+            println!("\n# {method}, {connections} connections");
+            let rounds = rounds(&contenders, &tls, connections, size).await;
+            report(&contenders, &rounds);
+            let rate = ratio(&rounds, 1, 0, |(figures, _)| figures.rate);
+            bar(
+                &format!("{method}@{connections}, rate to bare"),
+                rate,
+                false,
+                least,
+            );
+            if method == "tasks.get" {
+                let p99 = ratio(&rounds, 1, 0, |(figures, _)| figures.p99.as_secs_f64());
+                bar(
+                    &format!("{method}@{connections}, p99 to bare"),
+                    p99,
+                    true,
+                    2.0,
+                );
+            }
+            if contenders.len() > 2 {
+                let rate = ratio(&rounds, 1, 2, |(figures, _)| figures.rate);
+                bar(
+                    &format!("{method}@{connections}, rate to the peer"),
+                    rate,
+                    false,
+                    least_peer,
+                );
+            }
+        }
+    }
+    if peer.is_none() {
+        println!("\nthe peer was not measured, for no --peer PYTHON was given");
+    }
+}
+
+/// All contenders in turn, again and again: what disturbs one round disturbs all of them.
+async fn rounds(
+    contenders: &[Contender<'_>],
+    tls: &Arc<rustls::ClientConfig>,
+    connections: usize,
+    size: Size,
+) -> Vec<Vec<Measured>> {
+    let mut rounds = Vec::new();
+    for _ in 0..size.rounds {
+        let mut round = Vec::new();
+        for contender in contenders {
+            // A moment to get warm, which is not counted.
+            let ask = |time| {
+                load::measure(
+                    contender.server.port,
+                    tls,
+                    &contender.request,
+                    connections,
+                    time,
+                )
+            };
+            ask(Duration::from_millis(200)).await;
+            let before = contender.server.processor();
+            let figures = ask(size.time).await;
+            let used = contender.server.processor() - before;
+            #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
+            let each = used * 1e6 / figures.answers as f64;
+            round.push((figures, each));
+        }
+        rounds.push(round);
+    }
+    rounds
+}
+
+fn report(contenders: &[Contender<'_>], rounds: &[Vec<Measured>]) {
+    println!(
+        "| contender | calls a second | ratio | p99 ms | processor µs a call |\n|---|---:|---:|---:|---:|"
+    );
+    for (place, contender) in contenders.iter().enumerate() {
+        let all = |figure: fn(&Measured) -> f64| {
+            median(
+                rounds
+                    .iter()
+                    .filter_map(|round| round.get(place))
+                    .map(figure)
+                    .collect(),
+            )
+        };
+        println!(
+            "| {} | {:.0} | {:.3} | {:.2} | {:.1} |",
+            contender.name,
+            all(|(figures, _)| figures.rate),
+            ratio(rounds, place, 0, |(figures, _)| figures.rate),
+            all(|(figures, _)| figures.p99.as_secs_f64() * 1e3),
+            all(|(_, each)| *each),
+        );
+    }
+}
+
+/// The median over the rounds of one contender's figure by another's.
+fn ratio(rounds: &[Vec<Measured>], one: usize, other: usize, figure: fn(&Measured) -> f64) -> f64 {
+    let each = rounds
+        .iter()
+        .filter_map(|round| Some(figure(round.get(one)?) / figure(round.get(other)?)));
+    median(each.collect())
+}
+
+fn get_of(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":"req-1","method":"tasks.get","params":{{"taskId":"{id}"}}}}"#)
+}
+
+/// Creates a task: its id, and how long the answer to a `tasks.get` of it is about.
+async fn created(port: u16, tls: &Arc<rustls::ClientConfig>, request: &[u8]) -> (String, usize) {
+    let mut connection = Connection::open(port, tls).await;
+    let (status, body) = connection.ask(request).await;
+    let text = String::from_utf8_lossy(body).into_owned();
+    assert_eq!(status, 200, "{text}");
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let id = answer
+        .pointer("/result/task/taskId")
+        .and_then(serde_json::Value::as_str);
+    (id.unwrap().to_owned(), text.len())
+}
+
+fn start_peer(folder: &Path, python: &str) -> (Server, String) {
+    let port = server::free_port();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/zone/peer.py");
+    let mut command = Command::new(python);
+    command
+        .arg(script)
+        .arg(port.to_string())
+        .arg(folder.join("cert.pem"))
+        .arg(folder.join("key.pem"));
+    let mut token = String::new();
+    let server = Server::start(command, |line| {
+        line.trim().clone_into(&mut token);
+        port
+    });
+    server.wait_until_it_listens();
+    (server, token)
+}

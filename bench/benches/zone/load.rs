@@ -1,0 +1,158 @@
+//! The load: connections that are kept, each asking again as soon as it has its answer.
+//!
+//! The client is as thin as it can be, for it runs on the same cores as the server: prepared bytes
+//! out, the head looked at just enough to know where the answer ends.
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// What one measurement gave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    /// Answers a second, over all connections.
+    pub(crate) rate: f64,
+    /// The wait that one in a hundred exceeds.
+    pub(crate) p99: Duration,
+    /// How many answers there were.
+    pub(crate) answers: usize,
+}
+
+/// A connection that is kept.
+pub(crate) struct Connection {
+    stream: TlsStream<TcpStream>,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(port: u16, tls: &Arc<ClientConfig>) -> Self {
+        let socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let connector = TlsConnector::from(tls.clone());
+        let stream = connector.connect(name, socket).await.unwrap();
+        Self {
+            stream,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(crate) async fn send(&mut self, request: &[u8]) {
+        self.stream.write_all(request).await.unwrap();
+        self.stream.flush().await.unwrap();
+    }
+
+    /// Sends a request and reads its answer: the status and the body.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> (u16, &[u8]) {
+        self.send(request).await;
+        self.buffer.clear();
+        loop {
+            self.more().await;
+            if let Some(head) = Head::read(&self.buffer) {
+                while self.buffer.len() < head.ends + head.length {
+                    self.more().await;
+                }
+                return (head.status, self.buffer.get(head.ends..).unwrap());
+            }
+        }
+    }
+
+    /// Reads on, whatever comes.
+    pub(crate) async fn more(&mut self) {
+        let read = self.stream.read_buf(&mut self.buffer).await.unwrap();
+        assert!(read > 0, "the server hung up");
+    }
+
+    /// Everything read so far is forgotten.
+    pub(crate) fn forget(&mut self) {
+        self.buffer = Vec::new();
+    }
+
+    pub(crate) fn read(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+/// The head of an answer.
+struct Head {
+    status: u16,
+    ends: usize,
+    length: usize,
+}
+
+impl Head {
+    fn read(buffer: &[u8]) -> Option<Self> {
+        let ends = buffer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+        let text = std::str::from_utf8(buffer.get(..ends)?).unwrap();
+        let status = text.get(9..12)?.parse().unwrap();
+        let mut length = 0;
+        for line in text.split("\r\n").skip(1) {
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        Some(Self {
+            status,
+            ends,
+            length,
+        })
+    }
+}
+
+/// Asks on so many connections for so long. Every answer must have status 200 and no error in it.
+pub(crate) async fn measure(
+    port: u16,
+    tls: &Arc<ClientConfig>,
+    request: &Arc<[u8]>,
+    connections: usize,
+    time: Duration,
+) -> Figures {
+    let mut open = Vec::new();
+    for _ in 0..connections {
+        open.push(Connection::open(port, tls).await);
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let began = Instant::now();
+    let tasks: Vec<_> = open
+        .into_iter()
+        .map(|mut connection| {
+            let (request, over) = (request.clone(), over.clone());
+            tokio::spawn(async move {
+                let mut waits = Vec::with_capacity(4096);
+                while !over.load(Ordering::Relaxed) {
+                    let asked = Instant::now();
+                    let (status, body) = connection.ask(&request).await;
+                    let fine = status == 200 && !contains(body, b"\"error\":{");
+                    assert!(fine, "{status} {}", String::from_utf8_lossy(body));
+                    waits.push(asked.elapsed());
+                }
+                waits
+            })
+        })
+        .collect();
+    tokio::time::sleep(time).await;
+    over.store(true, Ordering::Relaxed);
+    let mut waits = Vec::new();
+    for task in tasks {
+        waits.extend(task.await.unwrap());
+    }
+    let took = began.elapsed();
+    waits.sort_unstable();
+    let p99 = waits.get(waits.len() * 99 / 100).copied().unwrap_or(took);
+    #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
+    let rate = waits.len() as f64 / took.as_secs_f64();
+    let answers = waits.len();
+    Figures { rate, p99, answers }
+}
+
+fn contains(text: &[u8], wanted: &[u8]) -> bool {
+    text.windows(wanted.len()).any(|window| window == wanted)
+}

@@ -1,0 +1,143 @@
+//! The Execution Zone beside the limit, a bare TLS server, and beside a peer, in one run.
+//!
+//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars]`
+//!
+//! With `--log FILTER` the zone logs by that filter instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
+//! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and
+//! a figure is the median of the rounds.
+
+#![expect(clippy::print_stdout, reason = "a measurement prints its table")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a measurement that fails has nothing to say"
+)]
+
+mod bare;
+mod calls;
+mod idle;
+mod load;
+mod server;
+mod tls;
+mod zone;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    /// How long a contender is asked in one round.
+    pub(crate) time: Duration,
+    /// How many rounds there are.
+    pub(crate) rounds: usize,
+    /// How many streams stay open.
+    pub(crate) streams: usize,
+}
+
+const WHOLE: Size = Size {
+    time: Duration::from_secs(3),
+    rounds: 5,
+    streams: 9_900,
+};
+const QUICK: Size = Size {
+    time: Duration::from_millis(700),
+    rounds: 1,
+    streams: 500,
+};
+
+/// Bars that were missed.
+static MISSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Says whether a figure keeps its bar.
+pub(crate) fn bar(name: &str, value: f64, most: bool, limit: f64) {
+    let kept = if most { value <= limit } else { value >= limit };
+    let (word, sign) = (
+        if kept { "kept" } else { "MISSED" },
+        if most { "at most" } else { "at least" },
+    );
+    println!("  bar {word}: {name} is {value:.3}, {sign} {limit}");
+    if !kept {
+        MISSED.lock().unwrap().push(name.to_owned());
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let named = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).cloned()
+    };
+    let flag = |name: &str| arguments.iter().any(|argument| argument == name);
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    if let Some(folder) = named("--bare") {
+        let answer = vec![b'x'; named("--bytes").unwrap().parse().unwrap()];
+        runtime.block_on(bare::serve(tls::server(Path::new(&folder)), answer.into()));
+        return;
+    }
+    let size = if flag("--quick") { QUICK } else { WHOLE };
+    runtime.block_on(run(size, named("--peer")));
+    let missed = MISSED.lock().unwrap();
+    if flag("--check-bars") && !missed.is_empty() {
+        println!("missed: {}", missed.join(", "));
+        std::process::exit(1);
+    }
+}
+
+async fn run(size: Size, peer: Option<String>) {
+    let folder = tempfile::tempdir_in(".").unwrap();
+    tls::make(folder.path());
+    let zone = zone::start(folder.path()).await;
+    println!("# at rest");
+    println!(
+        "{:>10.0} ms from start to the first line",
+        zone.ready.as_secs_f64() * 1e3
+    );
+    let mebibytes = mebibytes(zone.server.resident());
+    println!("{mebibytes:>10.1} MiB resident");
+    bar("ready, ms", zone.ready.as_secs_f64() * 1e3, true, 200.0);
+    bar("resident at rest, MiB", mebibytes, true, 30.0);
+    calls::measure(folder.path(), &zone, size, peer.as_deref()).await;
+    drop(zone);
+    idle::measure(folder.path(), size).await;
+}
+
+/// The section of the configuration that says what is logged, if something was asked for.
+pub(crate) fn log_section() -> String {
+    let arguments: Vec<String> = std::env::args().collect();
+    let at = arguments.iter().position(|argument| argument == "--log");
+    let filter = at.and_then(|at| arguments.get(at + 1));
+    filter.map_or(String::new(), |filter| {
+        format!("[log]\nfilter = \"{filter}\"\n")
+    })
+}
+
+/// The limit, answering so many bytes.
+pub(crate) fn bare(folder: &Path, bytes: usize) -> server::Server {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([
+        "--bare".as_ref(),
+        folder.as_os_str(),
+        "--bytes".as_ref(),
+        bytes.to_string().as_ref(),
+    ]);
+    server::Server::start(command, |line| line.trim().parse().unwrap())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a size to be read, not counted")]
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// The one in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
