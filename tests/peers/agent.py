@@ -77,6 +77,12 @@ def run(request, params):
                 return
             notify("agent.text", taskId=task, delta=f"piece {number};")
         answer["message"] = said("".join(f"piece {n};" for n in range(1, int(count) + 1)))
+    elif word == "stamp":
+        # stamp FILE WORD: leaves its mark behind those of others.
+        path, _, mark = rest.rpartition(" ")
+        with open(path, "a") as file:
+            file.write(mark + "\n")
+        answer["message"] = said("stamped")
     elif word == "history":
         spoken = [text_of(message) for message in params["history"]]
         answer["message"] = said(json.dumps(spoken))

@@ -129,6 +129,17 @@ async def main():
             bad = json.loads(await listener.recv())
             assert bad["error"]["code"] == -40003 and bad["id"] == 9, bad
 
+        # What is no message of ours: answered, or the end of that socket and of no other.
+        for frame in (b"\x00\xff", "[" * 200_000, "x" * (64 << 20)):
+            async with connect(stream) as odd:
+                try:
+                    await odd.send(frame)
+                    async with asyncio.timeout(30):
+                        while "error" not in json.loads(await odd.recv()):
+                            pass
+                except websockets.exceptions.ConnectionClosed as end:
+                    assert end.rcvd is None or end.rcvd.code in (1003, 1008, 1009), end
+
         # A second message by POST, while nobody watches; then replay from every point.
         await rpc(http, "stream.message", streamId=stream, message=message("echo more"))
         async with connect(stream, after=0) as late:

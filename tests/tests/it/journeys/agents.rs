@@ -248,3 +248,48 @@ async fn an_agent_that_prints_rubbish_harms_nobody() {
     }
     zone.serves().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_urgent_comes_first() {
+    let zone = Setup::new()
+        .with_worker()
+        .set_worker("concurrency", 1)
+        .start()
+        .await;
+    let token = zone.token("anna");
+    let gate = tempfile::tempdir().unwrap();
+    // While one is at work, the others line up.
+    let first = zone
+        .create(
+            &token,
+            "worker",
+            &format!("gate {} 1", gate.path().display()),
+        )
+        .await;
+    zone.watch(&token, &format!("tasks/{first}"), None)
+        .await
+        .until(|event| event.name == "interzone.task.status")
+        .await;
+    let file = zone.world.path("order");
+    let mut ids = Vec::new();
+    for (priority, mark) in [
+        ("LOW", "low"),
+        ("NORMAL", "normal-1"),
+        ("HIGH", "high"),
+        ("NORMAL", "normal-2"),
+        ("URGENT", "urgent"),
+    ] {
+        let text = format!("stamp {} {mark}", file.display());
+        let params =
+            json!({"initialMessage": said(&text), "assignTo": "worker", "priority": priority});
+        let made = zone.call(&token, "tasks.create", params).await;
+        ids.push(made["task"]["taskId"].as_str().unwrap().to_owned());
+    }
+    std::fs::write(gate.path().join("1"), "").unwrap();
+    for id in ids {
+        assert_eq!(zone.finished(&token, &id).await["status"], "COMPLETED");
+    }
+    let order = std::fs::read_to_string(file).unwrap();
+    let order: Vec<&str> = order.lines().collect();
+    assert_eq!(order, ["urgent", "high", "normal-1", "normal-2", "low"]);
+}

@@ -4,6 +4,7 @@
 use super::agents::file_appears;
 use super::soon;
 use super::streams::{in_order, logged, told};
+use super::watching::Event;
 use super::zone::{Setup, Zone};
 use interzone_client::{Client, Credentials, Watched};
 use serde_json::json;
@@ -221,4 +222,67 @@ async fn the_sdk_watches_through_a_power_cut() {
     }
     assert_eq!(runs.len(), 2, "{runs:?}");
     assert_eq!(runs.values().last().unwrap(), "piece 1;piece 2;piece 3;");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_on_a_stream_survives_a_power_cut() {
+    let mut zone = Setup::new()
+        .with_worker()
+        .set("work.lease", "2s")
+        .start()
+        .await;
+    let token = zone.token("anna");
+    let gate = tempfile::tempdir().unwrap();
+    let started = zone
+        .call(&token, "stream.start", json!({"participants": ["worker"]}))
+        .await;
+    let stream = started["stream"]["streamId"].as_str().unwrap().to_owned();
+    let subject = format!("streams/{stream}");
+    let mut watch = zone.watch(&token, &subject, None).await;
+    let message = super::zone::said(&format!("gate {} 3", gate.path().display()));
+    zone.call(
+        &token,
+        "stream.message",
+        json!({"streamId": stream, "message": message}),
+    )
+    .await;
+    open(gate.path(), 1);
+    let by_agent = |event: &Event| event.params()["chunk"]["role"] == "agent";
+    let mut seen = watch.until(by_agent).await;
+    zone.kill();
+    while let Some(event) = watch.next().await {
+        seen.push(event);
+    }
+    open(gate.path(), 2);
+    open(gate.path(), 3);
+    zone.begin().await;
+    let mut again = zone.watch(&token, &subject, watch.last).await;
+    seen.extend(
+        again
+            .until(|event| by_agent(event) && event.params()["isLast"] == true)
+            .await,
+    );
+    in_order(&seen);
+    let chunks: Vec<&Event> = seen.iter().filter(|e| e.name == "stream.chunk").collect();
+    let numbers: Vec<u64> = chunks
+        .iter()
+        .map(|event| event.params()["sequence"].as_u64().unwrap())
+        .collect();
+    let expect: Vec<u64> = (1..).take(numbers.len()).collect();
+    assert_eq!(numbers, expect, "no gap, no double");
+    let said: String = chunks
+        .iter()
+        .filter(|event| by_agent(event))
+        .map(|event| {
+            event.params()["chunk"]["parts"][0]["content"]
+                .as_str()
+                .unwrap_or_default()
+        })
+        .collect();
+    // The second run begins anew; what the first had said stays said.
+    assert!(said.ends_with("piece 1;piece 2;piece 3;"), "{said}");
+    zone.call(&token, "stream.end", json!({"streamId": stream}))
+        .await;
+    let replay = zone.watch(&token, &subject, Some(0)).await.rest().await;
+    assert_eq!(replay[..seen.len()], seen, "replayed as it was seen");
 }

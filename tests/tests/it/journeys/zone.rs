@@ -140,6 +140,14 @@ impl Setup {
         self
     }
 
+    /// Sets a key of that agent.
+    pub(crate) fn set_worker(mut self, key: &str, value: impl Into<toml::Value>) -> Self {
+        let agents = self.config["agents"].as_array_mut().unwrap();
+        let worker = agents.last_mut().unwrap().as_table_mut().unwrap();
+        worker.insert(key.to_owned(), value.into());
+        self
+    }
+
     /// Webhooks may go to this address of the test's own.
     pub(crate) fn allow(self, address: SocketAddr) -> Self {
         self.set("egress.allow", vec![address.to_string()])
