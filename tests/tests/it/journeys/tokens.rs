@@ -45,7 +45,7 @@ pub(crate) fn jwk(key: &KeyPair, kid: &str) -> Value {
 
 /// Signs any header and claims with an EC key.
 pub(crate) fn sign(header: &Header, claims: &Value, key: &KeyPair) -> String {
-    let key = EncodingKey::from_ec_pem(key.serialize_pem().as_bytes()).unwrap();
+    let key = EncodingKey::from_ec_der(&key.serialize_der());
     jsonwebtoken::encode(header, claims, &key).unwrap()
 }
 
