@@ -2,6 +2,7 @@
 //! they were, nothing that was said is unsaid.
 
 use super::agents::file_appears;
+use super::nodes::Reach;
 use super::soon;
 use super::streams::{in_order, logged, told};
 use super::watching::Event;
@@ -285,4 +286,40 @@ async fn an_answer_on_a_stream_survives_a_power_cut() {
         .await;
     let replay = zone.watch(&token, &subject, Some(0)).await.rest().await;
     assert_eq!(replay[..seen.len()], seen, "replayed as it was seen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_a_power_cut_under_load() {
+    let mut zone = Setup::new().set("work.lease", "2s").start().await;
+    let (acknowledged, mut made) = mpsc::unbounded_channel();
+    let mut callers = Vec::new();
+    for caller in 0..8 {
+        let reach = Reach::new(&zone.world, zone.address.port());
+        let acknowledged = acknowledged.clone();
+        callers.push(tokio::spawn(async move {
+            // Until the zone is gone.
+            while let Some(id) = reach.create(&format!("echo {caller}")).await {
+                acknowledged.send(id).unwrap();
+            }
+        }));
+    }
+    drop(acknowledged);
+    let mut ids = Vec::new();
+    while ids.len() < 200 {
+        ids.push(soon("load", made.recv()).await.unwrap());
+    }
+    zone.kill();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    while let Some(id) = made.recv().await {
+        ids.push(id);
+    }
+    zone.begin().await;
+    let token = zone.token("anna");
+    for id in ids {
+        let task = zone.finished(&token, &id).await;
+        assert_eq!(task["status"], "COMPLETED", "{task}");
+        assert_eq!(task["messages"].as_array().unwrap().len(), 2, "{task}");
+    }
 }

@@ -43,25 +43,25 @@ async fn watched(zone: &Zone, token: &str, id: &str) -> Vec<Event> {
     }
 }
 
-/// How a caller reaches the nodes: through the balancer, on connections of its own.
-fn through(balancer: &Balancer, world: &Arc<World>, node: &Zone) -> Reach {
-    Reach {
-        http: super::wire::client(&world.authority, None),
-        url: format!("https://localhost:{}", balancer.address.port()),
-        token: node.token("anna"),
-    }
-}
-
+/// How a caller reaches a zone that may be gone: on connections of its own.
 #[derive(Clone)]
-struct Reach {
+pub(crate) struct Reach {
     http: reqwest::Client,
     url: String,
     token: String,
 }
 
 impl Reach {
+    pub(crate) fn new(world: &World, port: u16) -> Self {
+        Self {
+            http: super::wire::client(&world.authority, None),
+            url: format!("https://localhost:{port}"),
+            token: world.issuer.token("anna"),
+        }
+    }
+
     /// Makes a task; gives its id if the answer arrived whole.
-    async fn create(&self, text: &str) -> Option<String> {
+    pub(crate) async fn create(&self, text: &str) -> Option<String> {
         let body = serde_json::json!({
             "jsonrpc": "2.0", "id": 1, "method": "tasks.create",
             "params": {"initialMessage": super::zone::said(text), "assignTo": "demo"},
@@ -113,7 +113,7 @@ async fn one_of_two_nodes_dies_under_load_and_nothing_is_lost() {
     let (acknowledged, mut made) = mpsc::unbounded_channel::<String>();
     let mut callers = Vec::new();
     for caller in 0..CALLERS {
-        let reach = through(&balancer, &world, &second);
+        let reach = Reach::new(&world, balancer.address.port());
         let acknowledged = acknowledged.clone();
         callers.push(tokio::spawn(async move {
             for number in 0..EACH {
