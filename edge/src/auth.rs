@@ -250,6 +250,16 @@ impl Authenticator {
         Ok(identity)
     }
 
+    /// Whether somebody who proved themselves a while ago would still be believed: for what goes on
+    /// for longer than a request.
+    ///
+    /// # Errors
+    ///
+    /// Why the caller is not believed any more.
+    pub fn recheck(&self, identity: &Identity, peer: Option<&Peer>) -> Result<(), Refusal> {
+        self.still_good(identity, peer, self.clock.unix())
+    }
+
     /// What may change while a token is known.
     fn still_good(
         &self,

@@ -90,15 +90,32 @@ async fn collect(mut body: Body, limits: &HttpLimits) -> Result<Bytes, BodyError
     Ok(Bytes::from_owner(Held { bytes, _room: room }))
 }
 
+/// An answer to `asked` bytes, with its part of `limits.answers` until the last clone of it is dropped:
+/// a few callers who do not read what they asked for cannot take all memory there is. Small ones, and
+/// those that say no more than what was sent, always go through.
+pub fn hold(answer: Vec<u8>, asked: usize, limits: &HttpLimits) -> Result<Bytes, BodyError> {
+    if answer.len() <= BodyRoom::PAGE {
+        return Ok(answer.into());
+    }
+    match limits.answers.take(answer.len()) {
+        Some(room) => Ok(Bytes::from_owner(Held {
+            bytes: answer,
+            _room: room,
+        })),
+        None if answer.len() <= asked.saturating_add(BodyRoom::PAGE) => Ok(answer.into()),
+        None => Err(BodyError::NoRoom),
+    }
+}
+
 /// A body with the room that it takes.
-struct Held {
-    bytes: BytesMut,
+struct Held<B> {
+    bytes: B,
     _room: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Held {
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Held<B> {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref()
     }
 }
 
@@ -199,6 +216,24 @@ mod tests {
         let third = read(Body::from_stream(third), &headers, &limits).await;
         assert!(matches!(third, Err(BodyError::NoRoom)));
         read(large(), &headers, &limits).await.unwrap();
+    }
+
+    #[test]
+    fn large_answers_share_their_room() {
+        let limits = HttpLimits {
+            answers: BodyRoom::new(2 * BodyRoom::PAGE),
+            ..HttpLimits::default()
+        };
+        let large = || vec![b'x'; 2 * BodyRoom::PAGE];
+        let first = hold(large(), 0, &limits).unwrap();
+        assert_eq!(first.len(), 2 * BodyRoom::PAGE);
+        let second = hold(large(), 0, &limits).unwrap_err();
+        assert!(matches!(second, BodyError::NoRoom), "{second}");
+        // Small ones go through, and so does what was sent.
+        hold(vec![b'x'; BodyRoom::PAGE], 0, &limits).unwrap();
+        hold(large(), BodyRoom::PAGE, &limits).unwrap();
+        drop(first);
+        hold(large(), 0, &limits).unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,6 +13,8 @@ pub struct HttpLimits {
     pub body: usize,
     /// Memory for the larger bodies of all requests together. Clones of these limits share it.
     pub bodies: BodyRoom,
+    /// The same for the larger answers, from when they are written until they are sent.
+    pub answers: BodyRoom,
     /// Bytes of a request's head: the line, and all headers together.
     pub header_bytes: usize,
     /// Headers of one request.
@@ -47,6 +49,7 @@ impl Default for HttpLimits {
         Self {
             body: 40 * 1024 * 1024,
             bodies: BodyRoom::default(),
+            answers: BodyRoom::default(),
             header_bytes: 32 * 1024,
             headers: 100,
             handshake: Duration::from_secs(10),

@@ -4,6 +4,7 @@
 //! How the bytes travel is not known here: HTTP and WebSocket come in by the same way.
 
 pub(crate) mod acp;
+mod batch;
 mod dispatch;
 pub(crate) mod errors;
 mod known;
@@ -14,7 +15,7 @@ pub(crate) use known::Known;
 use crate::zone::Zone;
 use axum::http::{HeaderMap, StatusCode};
 use errors::{Fault, WireError, finished_at, to_wire};
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::FutureExt;
 use interzone_edge::audit::Entry;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::Correlation;
@@ -29,9 +30,6 @@ use serde::Serialize;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
-
-/// How many calls of a batch are worked on at once, where they may overtake each other.
-const AT_ONCE: usize = 64;
 
 /// Where a request came from, and by which name it is found again.
 pub(crate) struct Origin {
@@ -175,23 +173,7 @@ async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: 
         }
         Parsed::Batch(items) => items,
     };
-    let mut items = items.into_iter().peekable();
-    while items.peek().is_some() {
-        // Calls that may overtake each other are worked on together, and their answers keep their
-        // order; any other has the stage to itself.
-        let mut together = Vec::new();
-        while let Some(item) = items.next_if(may_overtake) {
-            together.push(serve_item(zone, known, item, origin));
-        }
-        let mut together = stream::iter(together).buffered(AT_ONCE);
-        while let Some((due, outcome)) = together.next().await {
-            put(&mut answers, due.as_ref(), &outcome);
-        }
-        if let Some(item) = items.next() {
-            let (due, outcome) = serve_item(zone, known, item, origin).await;
-            put(&mut answers, due.as_ref(), &outcome);
-        }
-    }
+    batch::serve(zone, known, items, origin, &mut answers).await;
     let body = answers.finish();
     let status = match body {
         Some(_) => StatusCode::OK,
@@ -201,14 +183,6 @@ async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: 
         status,
         body,
         error: None,
-    }
-}
-
-fn may_overtake(item: &Item<'_>) -> bool {
-    match item {
-        Ok(Message::Request(request)) => dispatch::may_overtake(request.method()),
-        Ok(Message::Notification(note)) => dispatch::may_overtake(note.method()),
-        Ok(Message::Response(_)) | Err(_) => true,
     }
 }
 

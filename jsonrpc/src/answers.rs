@@ -148,6 +148,20 @@ impl Answers {
         }
     }
 
+    /// How many bytes have been written so far.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Answers, Policy, RawJson, Response};
+    ///
+    /// let mut answers = Answers::to(&parse(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#, &Policy::SERVER));
+    /// assert_eq!(answers.size(), 0);
+    /// answers.push(&Response::success(1, RawJson::NULL));
+    /// assert_eq!(answers.size(), answers.finish().map_or(0, |bytes| bytes.len()));
+    /// ```
+    pub fn size(&self) -> usize {
+        self.out.len()
+    }
+
     /// The bytes to send, or nothing where nothing is due.
     ///
     /// ```

@@ -8,6 +8,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
+use bytes::Bytes;
 use interzone_edge::listener::{Peer, TurnedAway};
 use interzone_edge::request::{CORRELATION, Correlation};
 use std::sync::Arc;
@@ -45,8 +46,13 @@ pub(super) fn json(status: StatusCode, body: impl Into<Body>, origin: &Origin) -
 }
 
 /// What came of a call.
-pub(super) fn served(served: Served, always_200: bool, origin: &Origin) -> Response {
-    let mut response = match served.body {
+pub(super) fn served(
+    served: Served,
+    body: Option<Bytes>,
+    always_200: bool,
+    origin: &Origin,
+) -> Response {
+    let mut response = match body {
         None => with_headers(served.status, Body::empty(), origin),
         Some(body) => json(shown(served.status, always_200), body, origin),
     };

@@ -52,15 +52,22 @@ async fn within(zone: &Zone, request: Request, origin: &Origin) -> Response {
     }
     match body::read(body, headers, &zone.limits).await {
         Ok(bytes) => {
-            let served = rpc::serve(zone, &bytes, headers, origin).await;
-            answer::served(served, zone.always_200, origin)
+            let mut served = rpc::serve(zone, &bytes, headers, origin).await;
+            let body = std::mem::take(&mut served.body);
+            match body.map(|body| body::hold(body, bytes.len(), &zone.limits)) {
+                None => answer::served(served, None, zone.always_200, origin),
+                Some(Ok(body)) => answer::served(served, Some(body), zone.always_200, origin),
+                Some(Err(error)) => turned_away(zone, &error, origin),
+            }
         }
-        Err(error) => {
-            let error = unread(&error);
-            zone.metrics.turned_away(error.word);
-            answer::refused(&error, origin)
-        }
+        Err(error) => turned_away(zone, &error, origin),
     }
+}
+
+fn turned_away(zone: &Zone, error: &BodyError, origin: &Origin) -> Response {
+    let error = unread(error);
+    zone.metrics.turned_away(error.word);
+    answer::refused(&error, origin)
 }
 
 /// `application/json`, whatever parameters follow.

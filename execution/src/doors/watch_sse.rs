@@ -8,7 +8,7 @@ use super::answer::{refused, with_headers};
 use super::attach::{Attached, attach};
 use crate::events::{self, Told};
 use crate::rpc::acp::convert;
-use crate::rpc::{Origin, errors};
+use crate::rpc::{Known, Origin, errors};
 use crate::zone::Zone;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -30,6 +30,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const STILL_HERE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 const EXPIRED: Bytes = Bytes::from_static(b": the token has expired; come back with a new one\n\n");
+const REVOKED: Bytes =
+    Bytes::from_static(b": the token is not good any more; come back with a new one\n\n");
 
 pub(super) async fn task(
     State(zone): State<Arc<Zone>>,
@@ -63,7 +65,8 @@ async fn watch(
     match attach(&zone, &parts, &origin, subject, kind).await {
         Err(error) => refused(&error, &origin),
         Ok(attached) => {
-            let mut response = with_headers(StatusCode::OK, body(zone, attached), &origin);
+            let body = body(zone, attached, origin.peer.clone());
+            let mut response = with_headers(StatusCode::OK, body, &origin);
             let headers = response.headers_mut();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
             // Proxies that collect answers would hold events back.
@@ -74,10 +77,12 @@ async fn watch(
     }
 }
 
-fn body(zone: Arc<Zone>, attached: Attached) -> Body {
+fn body(zone: Arc<Zone>, attached: Attached, peer: Option<Arc<Peer>>) -> Body {
     let watcher = Watcher {
         open: zone.metrics.watcher("sse"),
         zone,
+        known: attached.known,
+        peer,
         watch: attached.watch,
         ends: attached.ends,
         over: false,
@@ -90,6 +95,8 @@ fn body(zone: Arc<Zone>, attached: Attached) -> Body {
 
 struct Watcher {
     zone: Arc<Zone>,
+    known: Known,
+    peer: Option<Arc<Peer>>,
     watch: Watch,
     ends: Instant,
     over: bool,
@@ -111,9 +118,15 @@ impl Watcher {
             seen = self.watch.next() => seen.ok()??,
             () = tokio::time::sleep_until(beat.min(self.ends)) => {
                 self.over = Instant::now() >= self.ends;
-                return Some(if self.over { EXPIRED } else { STILL_HERE });
+                if self.over {
+                    return Some(EXPIRED);
+                }
+                return Some(self.unless_revoked().unwrap_or(STILL_HERE));
             }
         };
+        if let Some(last) = self.unless_revoked() {
+            return Some(last);
+        }
         if Instant::now() >= self.ends {
             self.over = true;
             return Some(EXPIRED);
@@ -123,6 +136,14 @@ impl Watcher {
             .await
             .ok()
             .map(|told| told.sse.clone())
+    }
+}
+
+impl Watcher {
+    /// The last words to somebody whose token was taken back.
+    fn unless_revoked(&mut self) -> Option<Bytes> {
+        self.over = !self.known.is_still(&self.zone, self.peer.as_deref());
+        self.over.then_some(REVOKED)
     }
 }
 

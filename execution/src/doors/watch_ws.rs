@@ -12,6 +12,7 @@ use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use interzone_edge::body;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::CORRELATION;
 use interzone_hub::{Seen, Subject, Watch};
@@ -35,6 +36,13 @@ const NOT_TEXT: (u16, &str) = (1003, "send JSON as text");
 const BROKEN: (u16, &str) = (1011, "something is wrong here; come back");
 /// The token has ended, as 401 says it.
 const EXPIRED: (u16, &str) = (4401, "the token has expired; come back with a new one");
+/// The token was taken back.
+const REVOKED: (u16, &str) = (
+    4401,
+    "the token is not good any more; come back with a new one",
+);
+/// So much is on its way to others that there is no room for an answer.
+const BUSY: (u16, &str) = (1013, "too much is being sent at this moment; come back");
 
 pub(super) async fn stream(
     State(zone): State<Arc<Zone>>,
@@ -95,6 +103,11 @@ async fn talk(zone: &Zone, mut socket: WebSocket, attached: Attached, origin: &O
             seen = watch.next() => seen.map_or(Next::Close(BROKEN), Next::Seen),
         };
         let went_well = match next {
+            Next::Frame(Some(_)) | Next::Seen(Some(_)) | Next::Ping
+                if !known.is_still(zone, origin.peer.as_deref()) =>
+            {
+                Err(Some(REVOKED))
+            }
             Next::Frame(None | Some(Message::Close(_))) => return,
             Next::Frame(Some(frame)) => {
                 heard = true;
@@ -133,7 +146,10 @@ async fn take(
 ) -> Going {
     match frame {
         Message::Text(text) => match serve_known(zone, known, text.as_bytes(), origin).await {
-            Some(answer) => send(socket, text_of(answer.into())?).await,
+            Some(answer) => {
+                let answer = body::hold(answer, text.len(), &zone.limits);
+                send(socket, text_of(answer.map_err(|_| Some(BUSY))?)?).await
+            }
             None => Ok(()),
         },
         Message::Binary(_) => Err(Some(NOT_TEXT)),

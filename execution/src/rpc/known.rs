@@ -45,6 +45,14 @@ impl Known {
         })
     }
 
+    /// Whether the token would be believed again: it may have been taken back meanwhile.
+    pub(crate) fn is_still(&self, zone: &Zone, peer: Option<&Peer>) -> bool {
+        let still = zone.auth.recheck(&self.identity, peer);
+        still
+            .inspect_err(|refusal| zone.metrics.auth_refused(refusal.word()))
+            .is_ok()
+    }
+
     /// Whether the token has all of these scopes.
     pub(crate) fn needs(&self, zone: &Zone, scopes: &[Scope]) -> Result<(), Box<WireError>> {
         if scopes

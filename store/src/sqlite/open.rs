@@ -31,6 +31,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened, Store
     let path = whole(path)?;
     let shown = path.display().to_string();
     let lock = lock(&path)?;
+    for_its_owner(&path);
     let refused = |error: rusqlite::Error| refused(&error, &shown);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
@@ -176,6 +177,17 @@ fn whole(path: &Path) -> Result<PathBuf, StoreError> {
         ))
     })?;
     Ok(folder.join(name))
+}
+
+/// Makes a new database file that only its owner can read: it holds what people said, and keys. Its
+/// log gets the same rights from the engine. One that is there keeps those that it was given.
+fn for_its_owner(path: &Path) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // If it cannot be made, the engine will say why.
+    drop(options.open(path));
 }
 
 /// Takes the lock beside the database.

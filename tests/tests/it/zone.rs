@@ -219,6 +219,10 @@ impl World {
     }
 
     async fn token_with(&self, name: &str, scopes: &[&str]) -> String {
+        self.token_and_secret(name, scopes).await.0
+    }
+
+    async fn token_and_secret(&self, name: &str, scopes: &[&str]) -> (String, String) {
         let new = NewClient {
             id: Some(name.to_owned()),
             name: name.to_owned(),
@@ -239,7 +243,19 @@ impl World {
         let (status, _, body) = self.send(request).await;
         assert_eq!(status, StatusCode::OK, "{body}");
         let answer: Value = serde_json::from_str(&body).unwrap();
-        answer["access_token"].as_str().unwrap().to_owned()
+        let token = answer["access_token"].as_str().unwrap().to_owned();
+        (token, secret.expose().to_owned())
+    }
+
+    /// Takes a token back, as its client may.
+    async fn revoke(&self, name: &str, secret: &str, token: &str) {
+        let form = format!("client_id={name}&client_secret={secret}&token={token}");
+        let request = Request::post("/oauth2/revoke")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Full::from(form))
+            .unwrap();
+        let (status, _, body) = self.send(request).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> (StatusCode, HeaderMap, String) {

@@ -43,6 +43,27 @@ async fn a_new_file_is_marked_and_opens_again() {
     assert_eq!(store.task(&task("t").id).await.unwrap(), Some(task("t")));
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_new_file_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.commit(whole("t")).await.unwrap();
+    let mode = |end: &str| {
+        let mut path = folder.file().as_os_str().to_owned();
+        path.push(end);
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!([mode(""), mode("-wal"), mode("-shm")], [0o600; 3]);
+    // What somebody decided about a file that is there stays.
+    store.close().await;
+    let shared = std::fs::Permissions::from_mode(0o640);
+    std::fs::set_permissions(folder.file(), shared).unwrap();
+    let _store = folder.open().await;
+    assert_eq!(mode(""), 0o640);
+}
+
 #[tokio::test]
 async fn what_is_not_ours_is_left_alone() {
     let folder = Folder::new();

@@ -1,7 +1,8 @@
 //! Batches and notifications.
 
-use super::{World, code_of, text};
+use super::{Setup, World, code_of, text};
 use http::StatusCode;
+use interzone_edge::limits::HttpLimits;
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::codes;
 use serde_json::{Value, json};
@@ -126,4 +127,43 @@ async fn notifications_are_carried_out_in_silence() {
         .result(&token, "tasks.get", json!({"taskId": id}))
         .await;
     assert_eq!(task["task"]["status"], "CANCELED");
+}
+
+#[tokio::test]
+async fn a_batch_cannot_ask_for_more_than_fits() {
+    let world = World::with(Setup {
+        limits: HttpLimits {
+            body: 300_000,
+            ..HttpLimits::default()
+        },
+        ..Setup::default()
+    })
+    .await;
+    let token = world.token("alice").await;
+    let params = json!({"initialMessage": text(&"x".repeat(100_000))});
+    let large = world.result(&token, "tasks.create", params).await;
+    let get = json!({"taskId": large["task"]["taskId"]});
+    let mut batch = vec![call(json!(1), "tasks.get", &get); 100];
+    batch.push(json!(7));
+    let create = json!({"initialMessage": text("too late")});
+    batch.push(json!({"jsonrpc": "2.0", "method": "tasks.create", "params": create}));
+    let (status, _, body) = world.post(&token, json!(batch).to_string()).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(body.len() < 600_000, "{}", body.len());
+    let answers: Vec<Value> = serde_json::from_str(&body).unwrap();
+    assert_eq!(answers.len(), 101);
+    let done = answers
+        .iter()
+        .take_while(|answer| answer["error"].is_null())
+        .count();
+    assert!((3..=4).contains(&done), "{done}");
+    for answer in &answers[done..] {
+        assert_eq!(code_of(answer), ErrorCode::INVALID_REQUEST);
+    }
+    let words = answers[done]["error"]["message"].as_str().unwrap();
+    assert!(words.contains("ask for fewer"), "{words}");
+    let listed = world
+        .result(&token, "interzone.tasks.list", json!({}))
+        .await;
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 1);
 }

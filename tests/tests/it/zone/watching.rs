@@ -4,7 +4,7 @@ use super::{Events, World, completed, text};
 use futures_util::{SinkExt, StreamExt};
 use http::StatusCode;
 use interzone_hub::{Outcome, Output};
-use interzone_protocol::acp::codes;
+use interzone_protocol::acp::{Scope, codes};
 use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message as Frame;
@@ -318,4 +318,42 @@ async fn an_event_is_written_once_for_all_who_watch() {
     assert!(pieces[0].starts_with(b"id: 2\nevent: stream.chunk\n"));
     let places: std::collections::BTreeSet<_> = pieces.iter().map(|p| p.as_ptr()).collect();
     assert_eq!(places.len(), 1, "all share the same bytes");
+}
+
+#[tokio::test]
+async fn a_token_that_was_taken_back_ends_what_it_opened() {
+    let world = World::new().await;
+    let all = Scope::ALL.map(|scope| scope.name());
+    let (token, secret) = world.token_and_secret("alice", &all).await;
+    let other = world.token("bob").await;
+    let params = json!({"participants": ["bob"]});
+    let started = world.result(&token, "stream.start", params).await;
+    let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
+    let mut watch = world
+        .watch(&format!("/streams/{id}/events"), &token, Some(1))
+        .await;
+    let mut request = format!("ws://zone.test/streams/{id}?after=1")
+        .into_client_request()
+        .unwrap();
+    let bearer = format!("Bearer {token}").parse().unwrap();
+    request.headers_mut().insert("authorization", bearer);
+    let (mut socket, _) = tokio_tungstenite::client_async(request, (world.connect)())
+        .await
+        .unwrap();
+    world.revoke("alice", &secret, &token).await;
+    let end =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "stream.end", "params": {"streamId": id}});
+    socket.send(Frame::text(end.to_string())).await.unwrap();
+    let closed = match socket.next().await {
+        Some(Ok(Frame::Close(Some(close)))) => u16::from(close.code),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(closed, 4401);
+    // The call was not made: the stream still takes words, and they are not for the watcher.
+    let chunk = json!({"streamId": id, "chunk": text("secret"), "sequence": 1});
+    world.result(&other, "stream.chunk", chunk).await;
+    let last = watch.data.next().await.unwrap();
+    let told = b": the token is not good any more; come back with a new one\n\n";
+    assert_eq!(*last, *told);
+    assert!(watch.data.next().await.is_none());
 }
