@@ -43,7 +43,8 @@ async fn what_cannot_finish_is_given_back_and_taken_over_at_once() {
         assert_eq!(stage.next().await, did);
         // No time has passed on the leases' clock.
         let others = start(&hub, quick("n2"));
-        stage.begun(text, 2).await;
+        // A stop in good order uses up no attempt.
+        stage.begun(text, 1).await;
         super::call_off(&hub, &id).await;
         assert_eq!(stage.next().await, did);
         others.join(Duration::from_secs(20)).await;
