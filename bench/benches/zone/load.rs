@@ -6,7 +6,6 @@
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -119,15 +118,15 @@ pub(crate) async fn measure(
     for _ in 0..connections {
         open.push(Connection::open(port, tls).await);
     }
-    let over = Arc::new(AtomicBool::new(false));
     let began = Instant::now();
+    let over = began + time;
     let tasks: Vec<_> = open
         .into_iter()
         .map(|mut connection| {
-            let (request, over) = (request.clone(), over.clone());
+            let request = request.clone();
             tokio::spawn(async move {
                 let mut waits = Vec::with_capacity(4096);
-                while !over.load(Ordering::Relaxed) {
+                while Instant::now() < over {
                     let asked = Instant::now();
                     let (status, body) = connection.ask(&request).await;
                     let fine = status == 200 && !contains(body, b"\"error\":{");
@@ -138,8 +137,6 @@ pub(crate) async fn measure(
             })
         })
         .collect();
-    tokio::time::sleep(time).await;
-    over.store(true, Ordering::Relaxed);
     let mut waits = Vec::new();
     for task in tasks {
         waits.extend(task.await.unwrap());
