@@ -2,7 +2,7 @@
 
 use interzone_hub::ports::StoreError;
 use rusqlite::ErrorCode;
-use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
 
 /// Either what the contract knows, or what the engine said.
 #[derive(Debug)]
@@ -12,6 +12,22 @@ pub(super) enum Fault {
 }
 
 pub(super) type Outcome<T> = Result<T, Fault>;
+
+impl Fault {
+    /// Whether the transaction cannot be in the log as a whole. Its last frame is what makes it count,
+    /// and that is written after all others: if there was no room, or a write failed, it is not there.
+    /// After a sync that failed it may be.
+    pub(super) fn left_nothing_whole(&self) -> bool {
+        match self {
+            Self::Engine(rusqlite::Error::SqliteFailure(code, _)) => {
+                code.code == ErrorCode::DiskFull
+                    || [SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE].contains(&code.extended_code)
+            }
+            Self::Engine(_) => false,
+            Self::Store(error) => matches!(error, StoreError::Full),
+        }
+    }
+}
 
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {

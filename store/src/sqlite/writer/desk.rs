@@ -174,8 +174,9 @@ impl Desk {
                 Ok(outcomes)
             }
             Err(fault) => {
+                let harmless = fault.left_nothing_whole();
                 let mut error = StoreError::from(fault);
-                if !matches!(error, StoreError::Full) && !self.bury_the_tail() {
+                if !harmless && !self.bury_the_tail() {
                     let why = "the disk took neither the write nor its undoing";
                     error = StoreError::InDoubt(why.to_owned());
                 }
