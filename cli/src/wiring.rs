@@ -20,7 +20,7 @@ use interzone_edge::audit::Audit;
 use interzone_edge::auth::AuthError;
 use interzone_edge::egress::{Egress, EgressOptions, EgressSetupError};
 use interzone_edge::issuer::{AccountError, Issuer, IssuerError, Keep};
-use interzone_edge::limits::HttpLimits;
+use interzone_edge::limits::{BodyRoom, HttpLimits};
 use interzone_edge::listener::Listener;
 use interzone_edge::rate::RateLimiter;
 use interzone_edge::telemetry::{self, LogOptions, Metrics, OtlpOptions, TelemetryGuard};
@@ -301,8 +301,13 @@ fn workers_unwell(workers: &Mutex<Option<Workers>>) -> Option<&'static str> {
 }
 
 fn http_limits(config: &LimitsConfig) -> HttpLimits {
+    // Whatever one body may have, there is room for several.
+    let usual = HttpLimits::default();
+    let room = || BodyRoom::new(config.body.saturating_mul(4).max(512 << 20));
     HttpLimits {
         body: config.body,
+        bodies: room(),
+        answers: room(),
         header_bytes: config.headers,
         handshake: config.handshake_time,
         header_time: config.header_time,
@@ -311,7 +316,7 @@ fn http_limits(config: &LimitsConfig) -> HttpLimits {
         idle: config.idle_time,
         connections: config.connections,
         requests: config.requests,
-        ..HttpLimits::default()
+        ..usual
     }
 }
 

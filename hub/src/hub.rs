@@ -5,7 +5,7 @@ use crate::bus::{Bus, News};
 use crate::clock::{Clock, IdSource};
 use crate::error::HubError;
 use crate::event::{Event, Subject};
-use crate::limits::Limits;
+use crate::limits::{Limits, size_of_parts};
 use crate::packed::{HasParts, Packed};
 use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake};
 use crate::quota::{Charge, Rate};
@@ -43,6 +43,9 @@ const ROUNDS: u32 = 64;
 
 /// How many events are read at once for a crowd. More than a watcher may fall behind would be of no use.
 const CROWD_PAGE: usize = 16;
+
+/// How many messages or artifacts get their large contents back before their size is looked at.
+const UNPACKED_AT_ONCE: usize = 4;
 
 /// The one domain that all dialects share. Cheap to copy: copies are the same hub.
 #[derive(Clone)]
@@ -186,18 +189,27 @@ impl Hub {
         Err(StoreError::Conflict)
     }
 
-    /// Puts the large contents back.
+    /// Puts the large contents back, a few at a time: all together may be more than there is memory for.
     async fn unpack<T: HasParts>(&self, packed: Vec<Packed<T>>) -> Result<Vec<T>, HubError> {
-        let ids: Vec<_> = packed.iter().flat_map(Packed::blob_ids).collect();
-        let blobs = if ids.is_empty() {
-            std::collections::HashMap::new()
-        } else {
-            self.store().blobs(&ids).await?
-        };
-        Ok(packed
-            .into_iter()
-            .map(|packed| packed.unpack(&blobs))
-            .collect())
+        let mut whole = Vec::with_capacity(packed.len());
+        let mut bytes = 0_usize;
+        let mut packed = packed.into_iter().peekable();
+        while packed.peek().is_some() {
+            let some: Vec<_> = packed.by_ref().take(UNPACKED_AT_ONCE).collect();
+            let ids: Vec<_> = some.iter().flat_map(Packed::blob_ids).collect();
+            let blobs = if ids.is_empty() {
+                std::collections::HashMap::new()
+            } else {
+                self.store().blobs(&ids).await?
+            };
+            for one in some {
+                let one = one.unpack(&blobs);
+                bytes = bytes.saturating_add(size_of_parts(one.parts()));
+                self.inner.limits.read(bytes)?;
+                whole.push(one);
+            }
+        }
+        Ok(whole)
     }
 
     /// Puts the large contents of an event's message or artifact back.

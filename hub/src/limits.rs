@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes of one message or artifact, contents included: a file of 25 MB in base64, and words.
     pub message_bytes: usize,
+    /// Bytes of all messages of a task, or of all its artifacts, that are read at once.
+    pub task_bytes: usize,
     /// Parts of one message or artifact.
     pub parts: usize,
     /// Messages of one task.
@@ -40,6 +42,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message_bytes: 36 * 1024 * 1024,
+            task_bytes: 256 * 1024 * 1024,
             parts: 256,
             messages: 1_000,
             artifacts: 256,
@@ -65,8 +68,12 @@ impl Limits {
                 limit: self.parts,
             });
         }
-        let bytes: usize = parts.iter().map(size_of_part).sum();
-        at_most(what, bytes, self.message_bytes)
+        at_most(what, size_of_parts(parts), self.message_bytes)
+    }
+
+    /// All messages or artifacts of a task that were read so far.
+    pub(crate) fn read(&self, bytes: usize) -> Result<(), HubError> {
+        at_most("the task as a whole", bytes, self.task_bytes)
     }
 
     /// A message as a whole: its parts, what is attached to it, and what we do not know of it.
@@ -125,6 +132,11 @@ fn at_most(what: &'static str, bytes: usize, limit: usize) -> Result<(), HubErro
     } else {
         Ok(())
     }
+}
+
+/// The bytes of parts, contents included.
+pub(crate) fn size_of_parts(parts: &[Part]) -> usize {
+    parts.iter().map(size_of_part).sum()
 }
 
 fn size_of_part(part: &Part) -> usize {

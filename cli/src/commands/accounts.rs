@@ -34,9 +34,16 @@ pub(crate) struct Client {
 enum ClientAction {
     /// Add a client; its secret is shown this once
     Add {
+        /// What people see; in place of --name
+        #[arg(
+            value_name = "NAME",
+            required_unless_present = "name",
+            conflicts_with = "name"
+        )]
+        called: Option<String>,
         /// What people see
         #[arg(long)]
-        name: String,
+        name: Option<String>,
         /// Its id; else made up
         #[arg(long)]
         id: Option<String>,
@@ -127,6 +134,7 @@ impl Client {
         let clients = Clients::new(self.store.open().await?, Clock::machine());
         match self.action {
             ClientAction::Add {
+                called,
                 name,
                 id,
                 scope,
@@ -143,7 +151,8 @@ impl Client {
                 }
                 let new = NewClient {
                     id,
-                    name,
+                    // One of the two is there.
+                    name: called.or(name).unwrap_or_default(),
                     scopes: if scope.is_empty() {
                         all_of_acp()
                     } else {

@@ -301,8 +301,15 @@ fn what_is_refused_is_explained() {
     assert_eq!(ask(&["task", "list"]).code, Some(0));
     assert_eq!(zone.run(&["client", "remove", "r"]).code, Some(0));
     assert_eq!(ask(&["task", "list"]).code, Some(4));
-    let run = zone.run(&["client", "add", "--name", "x", "--scope", "acp:*"]);
-    assert_eq!(run.code, Some(2), "{run:?}");
+    assert_eq!(zone.run(&["client", "add", "another"]).code, Some(0));
+    for rest in [
+        &["--name", "x", "--scope", "acp:*"][..],
+        &["x", "--name", "y"],
+        &[],
+    ] {
+        let run = zone.run(&[&["client", "add"], rest].concat());
+        assert_eq!(run.code, Some(2), "{run:?}");
+    }
 
     let run = zone.run(&["task", "get", "nobody"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{run:?}");

@@ -66,6 +66,8 @@ pub(super) fn place(method: Method, what: &str) -> Option<String> {
         "parts" | "role" => Some(format!("params.{}.{what}", message()?)),
         "metadata" | "participants" => Some(format!("params.{what}")),
         "the name of a participant" => Some("params.participants".to_owned()),
+        // Without them it can be read, however large they are.
+        "the task as a whole" => Some("params.includeMessages".to_owned()),
         "the reason" => Some("params.reason".to_owned()),
         _ => None,
     }

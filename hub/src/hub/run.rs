@@ -153,7 +153,21 @@ impl Run {
             .store()
             .messages(&task.id, 0..task.messages)
             .await?;
-        let mut history = self.hub.unpack(packed).await?;
+        let mut history = match self.hub.unpack(packed).await {
+            Ok(history) => history,
+            // It would be no smaller the next time.
+            Err(HubError::TooLarge { .. }) => {
+                self.write(|draft: &mut Draft| {
+                    let why = "The task has become too large to be worked at; begin another";
+                    draft.move_to(TaskState::Failed, Some(Message::agent_text(why)))?;
+                    draft.op(Op::EndWork(draft.task.id.clone()));
+                    Ok(())
+                })
+                .await?;
+                return Ok(TurnStart::Nothing);
+            }
+            Err(error) => return Err(error),
+        };
         let asked = history
             .iter()
             .rposition(|message| message.role() != Role::Agent);

@@ -1,10 +1,10 @@
 //! Every method of tasks: what it answers, and in which state it is refused.
 
-use super::{Setup, World, completed, text};
-use interzone_hub::{AgentError, Limits, Outcome, Output};
+use super::{LEASE, Setup, World, completed, text};
+use interzone_hub::{AgentError, Limits, Outcome, Output, TurnStart};
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::codes;
-use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part};
+use interzone_protocol::vocab::{AgentId, Artifact, ArtifactId, Message, Part};
 use serde_json::json;
 
 #[tokio::test]
@@ -261,6 +261,41 @@ async fn agents_that_are_not_there_are_named() {
             (codes::AGENT_NOT_AVAILABLE, &json!(name))
         );
     }
+}
+
+#[tokio::test]
+async fn a_task_that_has_become_too_large_takes_no_memory() {
+    let world = World::with(Setup {
+        hub: Limits {
+            task_bytes: 100_000,
+            ..Limits::default()
+        },
+        ..Setup::default()
+    })
+    .await;
+    let token = world.token("alice").await;
+    let large = text(&"x".repeat(60_000));
+    let params = json!({"initialMessage": large});
+    let created = world.result(&token, "tasks.create", params).await;
+    let id = &created["task"]["taskId"];
+    world
+        .result(&token, "tasks.get", json!({"taskId": id}))
+        .await;
+    let params = json!({"taskId": id, "message": large});
+    world.result(&token, "tasks.send", params).await;
+    let (code, data) = world
+        .fault(&token, "tasks.get", json!({"taskId": id}))
+        .await;
+    assert_eq!(code, ErrorCode::INVALID_PARAMS);
+    assert_eq!(data["field"], "params.includeMessages");
+    // Nor is it worked at again and again.
+    let wanted = vec![(AgentId::new("demo").unwrap(), 1)];
+    let mut runs = world.hub.claim("node", wanted, LEASE).await.unwrap();
+    let begun = runs.remove(0).begin().await.unwrap();
+    assert!(matches!(begun, TurnStart::Nothing));
+    let params = json!({"taskId": id, "includeMessages": false});
+    let task = world.result(&token, "tasks.get", params).await;
+    assert_eq!(task["task"]["status"], "FAILED");
 }
 
 #[tokio::test]
