@@ -172,8 +172,10 @@ impl CommandAgent {
         }
     }
 
-    /// Calls a run off, and waits a little for the program to say that it has understood.
-    async fn call_off(&self, mut entered: Entered) -> AgentError {
+    /// Calls a run off, and waits a little for the program to say that it has understood. One that does
+    /// not heed it is started again, as it may be stuck; but not while it works for somebody else too,
+    /// unless it `breaks` the rules.
+    async fn call_off(&self, mut entered: Entered, breaks: bool) {
         let understood = async {
             entered.call_off().await;
             while let Some(said) = entered.next().await {
@@ -182,13 +184,14 @@ impl CommandAgent {
                 }
             }
         };
-        if tokio::time::timeout(self.options.cancel_grace, understood)
-            .await
-            .is_err()
-        {
-            tracing::warn!(agent = %self.info.id, "the program does not heed that a run was called off");
+        let grace = self.options.cancel_grace;
+        if tokio::time::timeout(grace, understood).await.is_ok() {
+            return;
         }
-        stopped()
+        tracing::warn!(agent = %self.info.id, "the program does not heed that a run was called off");
+        if breaks || entered.is_alone() {
+            entered.give_up();
+        }
     }
 }
 
@@ -227,13 +230,17 @@ impl Agent for CommandAgent {
         let mut whole = String::new();
         loop {
             let said = tokio::select! {
-                () = turn.stop.cancelled() => return Err(self.call_off(entered).await),
+                () = turn.stop.cancelled() => {
+                    self.call_off(entered, false).await;
+                    return Err(stopped());
+                }
                 said = entered.next() => said,
             };
             match said {
                 None => return Err(died()),
                 Some(Said::Text(delta)) => {
                     if whole.len().saturating_add(delta.len()) > self.options.line_bytes {
+                        self.call_off(entered, true).await;
                         return Err(wire::misfit("its answer has grown too long"));
                     }
                     whole.push_str(&delta);

@@ -4,10 +4,11 @@ use super::wire;
 use bytes::Bytes;
 use interzone_hub::{AgentError, Outcome};
 use interzone_protocol::vocab::{Artifact, TaskId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// How much of what a program says may wait for one run.
 const WAITING: usize = 32;
@@ -34,6 +35,8 @@ pub(super) struct Live {
     runs: Mutex<Runs>,
     /// Whether it has ever answered as agreed.
     answered: AtomicBool,
+    /// It is of no use any more.
+    given_up: CancellationToken,
 }
 
 #[derive(Default)]
@@ -42,6 +45,8 @@ struct Runs {
     last: i64,
     by_id: HashMap<i64, mpsc::Sender<Said>>,
     by_task: HashMap<TaskId, i64>,
+    /// Those that were called off, and that the program has not answered yet.
+    called_off: HashSet<i64>,
 }
 
 impl Live {
@@ -50,6 +55,7 @@ impl Live {
             to,
             runs: Mutex::default(),
             answered: AtomicBool::new(false),
+            given_up: CancellationToken::new(),
         })
     }
 
@@ -88,11 +94,17 @@ impl Live {
         runs.closed = true;
         runs.by_id.clear();
         runs.by_task.clear();
+        runs.called_off.clear();
     }
 
     /// How many runs there are.
     pub(super) fn count(&self) -> usize {
         self.runs().by_id.len()
+    }
+
+    /// Returns when the program is given up.
+    pub(super) async fn given_up(&self) {
+        self.given_up.cancelled().await;
     }
 
     pub(super) fn has_answered(&self) -> bool {
@@ -147,9 +159,22 @@ impl Entered {
         self.live.to.send(line).await.map_err(|_| super::died())
     }
 
+    /// Whether the program works at nothing else that anybody waits for.
+    pub(super) fn is_alone(&self) -> bool {
+        let runs = self.live.runs();
+        runs.by_id.len() == runs.called_off.len()
+    }
+
+    /// Gives the whole program up: it is ended, and another one is started, which new runs wait for.
+    pub(super) fn give_up(&self) {
+        self.live.close();
+        self.live.given_up.cancel();
+    }
+
     /// Tells the program that this run is called off.
     pub(super) async fn call_off(&mut self) {
         self.over = true;
+        self.live.runs().called_off.insert(self.id);
         if let Some(line) = wire::cancel(&self.task) {
             // A program that is gone needs no telling.
             let _ = self.live.to.send(line).await;
@@ -166,6 +191,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let mut runs = self.live.runs();
         runs.by_id.remove(&self.id);
+        runs.called_off.remove(&self.id);
         if runs.by_task.get(&self.task) == Some(&self.id) {
             runs.by_task.remove(&self.task);
         }

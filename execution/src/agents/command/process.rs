@@ -34,6 +34,8 @@ pub(super) enum End {
     Unheard(#[from] LineError),
     #[error("it does not read its input")]
     Deaf,
+    #[error("it did not stop a run when it was told to")]
+    Stuck,
     #[error("it cannot be waited for: {0}")]
     Lost(#[from] std::io::Error),
 }
@@ -96,6 +98,7 @@ impl Process {
     ) -> End {
         let end = tokio::select! {
             () = stop.cancelled() => End::Stopped,
+            () = self.live.given_up() => End::Stuck,
             heard = &mut self.hearing => match heard {
                 Ok(Err(error)) => End::Unheard(error),
                 Ok(Ok(())) | Err(_) => End::Silent,

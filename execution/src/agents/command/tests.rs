@@ -313,6 +313,29 @@ for heard in hear():
 }
 
 #[tokio::test]
+async fn a_program_that_is_stuck_is_started_again() {
+    let code = r#"
+for run in runs():
+    tell("agent.status", taskId=run["params"]["taskId"], text="begun")
+    if words(run) == "hang":
+        signal.pause()
+    while words(run) == "flood":
+        tell("agent.text", taskId=run["params"]["taskId"], delta="x" * 1000)
+    answer(run, "fine")
+"#;
+    let program = Program::with(code, |options| options.line_bytes = 64 * 1024);
+    let given = turn("t", Message::user_text("hang"), Vec::new());
+    let stop = given.stop.clone();
+    let (run, kept) = program.begin(given);
+    Program::lines(&kept, 1).await;
+    stop.cancel();
+    assert_eq!(program.finish(run).await, Err("agent_stopped"));
+    assert_eq!(program.ask("x").await, Ok("fine".to_owned()));
+    assert_eq!(program.ask("flood").await, Err("agent_protocol"));
+    assert_eq!(program.ask("y").await, Ok("fine".to_owned()));
+}
+
+#[tokio::test]
 async fn rubbish_is_passed_over() {
     let program = Program::new(
         r#"
