@@ -101,6 +101,7 @@ impl Context<'_> {
 pub(crate) enum Reply {
     Acp(MethodResult),
     List(TaskList),
+    Shown(acp::handlers::Shown),
 }
 
 /// Serves the body of a request whose sender has yet to prove who they are.
@@ -148,7 +149,7 @@ pub(crate) async fn serve_known(
 /// Serves what was parsed. Without somebody known there is nothing but a rejection in it.
 async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: &Origin) -> Served {
     let mut answers = Answers::to(&parsed);
-    let items = match parsed {
+    match parsed {
         Parsed::One(item) => {
             let (due, outcome) = serve_item(zone, known, item, origin).await;
             let (status, error) = match &outcome {
@@ -167,14 +168,25 @@ async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: 
                 Outcome::Failed(failed) if error => Some(failed),
                 _ => None,
             };
-            return Served {
+            Served {
                 status,
                 body,
                 error,
-            };
+            }
         }
-        Parsed::Batch(items) => items,
-    };
+        // In a box, so that a single call does not take the room of many.
+        Parsed::Batch(items) => Box::pin(answer_all(zone, known, items, answers, origin)).await,
+    }
+}
+
+/// Serves a batch.
+async fn answer_all(
+    zone: &Zone,
+    known: Option<&Known>,
+    items: Vec<Item<'_>>,
+    mut answers: Answers,
+    origin: &Origin,
+) -> Served {
     let mut items = items.into_iter().peekable();
     while items.peek().is_some() {
         // Calls that may overtake each other are worked on together, and their answers keep their
@@ -285,11 +297,17 @@ async fn recorded(
         method: OnceLock::new(),
         about: OnceLock::new(),
     };
-    let served = AssertUnwindSafe(limited(&cx, name, params)).catch_unwind();
-    let outcome = match served.await {
+    // Awaited where it is made: a future that is kept first takes its room twice.
+    let outcome = match AssertUnwindSafe(limited(&cx, name, params))
+        .catch_unwind()
+        .await
+    {
         Ok(Ok(reply)) => Outcome::Done(reply),
         Ok(Err(Fault::Wire(error))) => Outcome::Failed(error),
-        Ok(Err(Fault::Hub(error))) => Outcome::Failed(Box::new(explained(&cx, &error).await)),
+        Ok(Err(Fault::Hub(error))) => {
+            let error = Box::pin(explained(&cx, &error, origin)).await;
+            Outcome::Failed(Box::new(error))
+        }
         Err(_) => {
             tracing::error!(correlation = %origin.correlation, "a handler panicked");
             Outcome::Failed(Box::new(errors::internal("panic")))
@@ -330,9 +348,9 @@ async fn limited(
 }
 
 /// The hub's refusal in the words of the dialect, with what else helps the caller.
-async fn explained(cx: &Context<'_>, error: &HubError) -> WireError {
+async fn explained(cx: &Context<'_>, error: &HubError, origin: &Origin) -> WireError {
     if let HubError::Store(cause) = error {
-        tracing::error!(error = %cause, "the store did not do it");
+        tracing::error!(correlation = %origin.correlation, error = %cause, "the store did not do it");
     }
     let mut wire = to_wire(error, Dialect::Acp);
     match error {
