@@ -84,6 +84,8 @@ pub(crate) enum StartError {
         #[source]
         source: io::Error,
     },
+    #[error("the system gives no thread for the audit: {0}")]
+    Thread(#[source] io::Error),
     #[error("the audit log {} cannot be opened: {source}", path.display())]
     Audit {
         path: PathBuf,
@@ -222,7 +224,9 @@ impl Running {
             .as_str()
             .trim_end_matches('/')
             .to_owned();
-        let listener = listener.turn_away_with(turned_away);
+        let listener = listener
+            .turn_away_with(turned_away)
+            .shortcut(interzone_execution::shortcut(zone.clone()));
         let serving = tokio::spawn(listener.serve(router(zone), stop.clone(), grace));
         Ok(Self {
             url,
@@ -357,9 +361,10 @@ fn webhooks(config: &Config, egress: Egress) -> WebhookCarrier {
 }
 
 fn audit(config: &Config, metrics: &Arc<Metrics>) -> Result<Audit, StartError> {
+    let log = Audit::to_log(io::stderr(), metrics.clone()).map_err(StartError::Thread)?;
     match &config.audit.file {
-        None => Ok(Audit::to_log(metrics.clone())),
-        Some(path) => Audit::to_file(path, metrics.clone()).map_err(|source| StartError::Audit {
+        None => Ok(log),
+        Some(path) => log.and_to_file(path).map_err(|source| StartError::Audit {
             path: path.clone(),
             source,
         }),

@@ -3,11 +3,14 @@
 //! A line has a fixed set of members. What was said, what was answered and what proved the caller
 //! have no member, so they cannot get in.
 
-mod file;
+mod lines;
 
 use crate::telemetry::Metrics;
+use lines::Lines;
 use serde::Serialize;
-use std::io;
+use std::cell::RefCell;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +18,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longer words are cut: an id or a name is short, and a log is no place to keep anything else.
 const LONGEST: usize = 200;
+/// How long a moment is when written.
+const MOMENT: usize = 24;
 
 /// One line of the audit.
 #[derive(Clone, Debug)]
@@ -41,55 +46,80 @@ pub struct Entry<'a> {
     pub address: Option<IpAddr>,
 }
 
-/// Writes entries to the log (target `audit`, one JSON object as the message) and, if there is one,
-/// to a file. Neither ever makes a request wait: if the file cannot keep up, lines are dropped and
-/// counted.
+/// Writes entries, each a JSON object on a line of its own, to the log, to a file, or to both. Neither
+/// ever makes a request wait: threads of their own write, and if one cannot keep up, lines are dropped
+/// and counted.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    file: Option<Arc<file::Lines>>,
+    log: Option<Arc<Lines>>,
+    file: Option<Arc<Lines>>,
     metrics: Arc<Metrics>,
 }
 
 impl Audit {
-    /// To the log alone.
-    pub fn to_log(metrics: Arc<Metrics>) -> Self {
+    /// To where the log goes; for a program that is `std::io::stderr`. The lines are there if the
+    /// log's filter lets the target `audit` through at the level `info`.
+    pub fn to_log(log: impl Write + Send + 'static, metrics: Arc<Metrics>) -> io::Result<Self> {
+        Ok(Self {
+            log: Some(Arc::new(Lines::to(log, Arc::clone(&metrics))?)),
+            file: None,
+            metrics,
+        })
+    }
+
+    /// To the end of the file at `path`, which is made if it is not there, for its owner's eyes only.
+    pub fn to_file(path: &Path, metrics: Arc<Metrics>) -> io::Result<Self> {
         Self {
+            log: None,
             file: None,
             metrics,
         }
+        .and_to_file(path)
     }
 
-    /// To the log and to the end of the file at `path`, which is made if it is not there, for its
-    /// owner's eyes only.
-    pub fn to_file(path: &Path, metrics: Arc<Metrics>) -> io::Result<Self> {
+    /// To the end of the file at `path` as well.
+    pub fn and_to_file(self, path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let lines = Lines::to(options.open(path)?, Arc::clone(&self.metrics))?;
         Ok(Self {
-            file: Some(Arc::new(file::Lines::open(path, Arc::clone(&metrics))?)),
-            metrics,
+            file: Some(Arc::new(lines)),
+            ..self
         })
     }
 
     /// Records one entry.
     pub fn record(&self, entry: &Entry<'_>) {
         let logged = tracing::enabled!(target: "audit", tracing::Level::INFO);
-        if !logged && self.file.is_none() {
+        let log = self.log.as_ref().filter(|_| logged);
+        if log.is_none() && self.file.is_none() {
             return;
         }
-        let Ok(line) = serde_json::to_string(&Line::from(entry)) else {
-            return self.metrics.audit_dropped();
-        };
-        if logged {
-            tracing::info!(target: "audit", "{line}");
-        }
-        if let Some(file) = &self.file {
-            file.push(&line);
-        }
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            let at = &mut [0; MOMENT];
+            if serde_json::to_writer(&mut *line, &Line::new(entry, at)).is_err() {
+                return self.metrics.audit_dropped();
+            }
+            line.push(b'\n');
+            for lines in log.into_iter().chain(&self.file) {
+                lines.push(line);
+            }
+        });
     }
+}
+
+thread_local! {
+    /// Room for a line, used again and again.
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An entry as it is written.
 #[derive(Serialize)]
 struct Line<'a> {
-    at: String,
+    at: &'a str,
     who: &'a str,
     client: &'a str,
     method: &'a str,
@@ -104,10 +134,10 @@ struct Line<'a> {
     address: Option<IpAddr>,
 }
 
-impl<'a> From<&Entry<'a>> for Line<'a> {
-    fn from(entry: &Entry<'a>) -> Self {
+impl<'a> Line<'a> {
+    fn new(entry: &Entry<'a>, room: &'a mut [u8; MOMENT]) -> Self {
         Self {
-            at: rfc3339(entry.at),
+            at: rfc3339(entry.at, room),
             who: short(entry.who),
             client: short(entry.client),
             method: short(entry.method),
@@ -127,7 +157,7 @@ fn short(text: &str) -> &str {
 }
 
 /// The moment in UTC, to the millisecond.
-fn rfc3339(at: SystemTime) -> String {
+fn rfc3339(at: SystemTime, room: &mut [u8; MOMENT]) -> &str {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = since.as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -143,13 +173,29 @@ fn rfc3339(at: SystemTime) -> String {
         if month < 10 { month + 3 } else { month - 9 },
     );
     let year = year + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
-        second / 3600,
-        second / 60 % 60,
-        second % 60,
-        since.subsec_millis()
-    )
+    let numbers = [
+        (year, 4, b'-'),
+        (month, 2, b'-'),
+        (day, 2, b'T'),
+        (second / 3600, 2, b':'),
+        (second / 60 % 60, 2, b':'),
+        (second % 60, 2, b'.'),
+        (u64::from(since.subsec_millis()), 3, b'Z'),
+    ];
+    // By hand, for every call writes one and the machinery for formatting is slow.
+    let mut places = room.iter_mut();
+    for (number, digits, end) in numbers {
+        for power in (0..digits).rev() {
+            let digit = u8::try_from(number / 10_u64.pow(power) % 10).unwrap_or(0);
+            places
+                .next()
+                .into_iter()
+                .for_each(|place| *place = b'0' + digit);
+        }
+        places.next().into_iter().for_each(|place| *place = end);
+    }
+    // It is all digits and signs, so this never falls back.
+    std::str::from_utf8(room).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -218,6 +264,43 @@ mod tests {
         assert!(first.get("subject").is_none());
     }
 
+    /// A log that can be read.
+    #[derive(Clone, Default)]
+    struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_log_gets_every_line_by_the_end_if_its_filter_lets_them_through() {
+        use tracing_subscriber::layer::SubscriberExt;
+        let write = |filter: &str| {
+            let filter = tracing_subscriber::EnvFilter::new(filter);
+            let subscriber = tracing_subscriber::registry().with(filter);
+            let log = Log::default();
+            let audit = Audit::to_log(log.clone(), Arc::default()).unwrap();
+            tracing::subscriber::with_default(subscriber, || {
+                (0..1000).for_each(|_| audit.record(&entry("tasks.get")));
+            });
+            drop(audit);
+            let text = log.0.lock().unwrap().clone();
+            let lines = text.split_inclusive(|byte| *byte == b'\n');
+            let whole = |line: &&[u8]| {
+                serde_json::from_slice::<serde_json::Value>(line).unwrap()["who"] == "alice"
+            };
+            lines.filter(whole).count()
+        };
+        assert_eq!(write("info"), 1000);
+        assert_eq!(write("info,audit=off"), 0);
+    }
+
     #[test]
     fn lines_that_cannot_be_written_are_counted() {
         if !Path::new("/dev/full").exists() {
@@ -236,7 +319,10 @@ mod tests {
 
     #[test]
     fn moments_are_told_in_utc() {
-        let at = |seconds| rfc3339(UNIX_EPOCH + Duration::from_secs(seconds));
+        let at = |seconds| {
+            let moment = UNIX_EPOCH + Duration::from_secs(seconds);
+            rfc3339(moment, &mut [0; MOMENT]).to_owned()
+        };
         assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(at(951_782_399), "2000-02-28T23:59:59.000Z");
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000Z");

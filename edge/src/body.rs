@@ -1,6 +1,7 @@
 //! Reading a request's body within limits. What is in the body is not looked at here.
 
 use crate::limits::{BodyRoom, HttpLimits};
+use crate::patience::within;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header::CONTENT_LENGTH};
@@ -48,7 +49,7 @@ pub async fn read(
     if announced.is_some_and(|length| !fits(length)) || !fits(body.size_hint().lower()) {
         return Err(BodyError::TooLarge { limit: limits.body });
     }
-    tokio::time::timeout(limits.body_time, collect(body, limits))
+    within(collect(body, limits), limits.body_time)
         .await
         .unwrap_or(Err(BodyError::TooSlow {
             limit: limits.body_time,

@@ -14,6 +14,7 @@ pub mod egress;
 pub mod issuer;
 pub mod limits;
 pub mod listener;
+mod patience;
 pub mod rate;
 pub mod request;
 mod secret;

@@ -17,9 +17,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use connection::Newcomer;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use pulse::{Order, Pulses};
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -50,6 +52,12 @@ pub enum TurnedAway {
     TooSlow,
 }
 
+/// An answer that is being made.
+pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// Takes a request that the router need not see, or hands it back.
+type Shortcut =
+    dyn Fn(Request<Body>, &Arc<Peer>) -> ControlFlow<Answering, Request<Body>> + Send + Sync;
 type TurnAway = dyn Fn(TurnedAway, Correlation) -> Response + Send + Sync;
 
 /// What all connections of a listener share.
@@ -59,6 +67,7 @@ struct Shared {
     /// How many requests handlers work on.
     working: AtomicUsize,
     turn_away: Box<TurnAway>,
+    shortcut: Box<Shortcut>,
     pulses: Arc<Pulses>,
     protocols: connection::Protocols,
 }
@@ -71,6 +80,7 @@ pub struct Listener {
     limits: HttpLimits,
     metrics: Arc<Metrics>,
     turn_away: Box<TurnAway>,
+    shortcut: Box<Shortcut>,
 }
 
 impl Listener {
@@ -89,6 +99,7 @@ impl Listener {
             limits,
             metrics,
             turn_away: Box::new(plainly),
+            shortcut: Box::new(|request, _| ControlFlow::Continue(request)),
         })
     }
 
@@ -109,6 +120,22 @@ impl Listener {
         }
     }
 
+    /// Who sees each request first, and either answers it or hands it back for the router. Finding a
+    /// route costs more than some answers do.
+    #[must_use]
+    pub fn shortcut(
+        self,
+        take: impl Fn(Request<Body>, &Arc<Peer>) -> ControlFlow<Answering, Request<Body>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self {
+            shortcut: Box::new(take),
+            ..self
+        }
+    }
+
     /// Serves `app` until `stop`. Then it takes no more connections, lets requests that run finish
     /// within `grace`, and cuts off what is left.
     ///
@@ -125,6 +152,7 @@ impl Listener {
             limits: self.limits,
             metrics: self.metrics,
             turn_away: self.turn_away,
+            shortcut: self.shortcut,
             pulses: Arc::clone(&pulses),
         });
         let over = CancellationToken::new();

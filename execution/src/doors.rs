@@ -13,8 +13,24 @@ pub use operators::OPERATE_SCOPE;
 
 use crate::zone::Zone;
 use axum::Router;
+use axum::extract::Request;
 use axum::routing::{any, get};
+use interzone_edge::listener::{Answering, Peer};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// The shortcut to the door for calls, which is by far the busiest.
+pub fn shortcut(
+    zone: Arc<Zone>,
+) -> impl Fn(Request, &Arc<Peer>) -> ControlFlow<Answering, Request> + Send + Sync + 'static {
+    move |request, peer| {
+        if !matches!(request.uri().path(), "/jsonrpc" | "/rpc") {
+            return ControlFlow::Continue(request);
+        }
+        let (zone, peer) = (Arc::clone(&zone), Arc::clone(peer));
+        ControlFlow::Break(Box::pin(jsonrpc::answer(zone, request, Some(peer))))
+    }
+}
 
 /// Every door of the zone.
 pub fn router(zone: Arc<Zone>) -> Router {

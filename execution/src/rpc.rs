@@ -99,6 +99,7 @@ impl Context<'_> {
 pub(crate) enum Reply {
     Acp(MethodResult),
     List(TaskList),
+    Shown(acp::handlers::Shown),
 }
 
 /// Serves the body of a request whose sender has yet to prove who they are.
@@ -146,7 +147,7 @@ pub(crate) async fn serve_known(
 /// Serves what was parsed. Without somebody known there is nothing but a rejection in it.
 async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: &Origin) -> Served {
     let mut answers = Answers::to(&parsed);
-    let items = match parsed {
+    match parsed {
         Parsed::One(item) => {
             let (due, outcome) = serve_item(zone, known, item, origin).await;
             let (status, error) = match &outcome {
@@ -165,15 +166,22 @@ async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: 
                 Outcome::Failed(failed) if error => Some(failed),
                 _ => None,
             };
-            return Served {
+            Served {
                 status,
                 body,
                 error,
-            };
+            }
         }
-        Parsed::Batch(items) => items,
-    };
-    batch::serve(zone, known, items, origin, &mut answers).await;
+        // In a box, so that a single call does not take the room of many.
+        Parsed::Batch(items) => {
+            let calls = batch::serve(zone, known, items, origin, &mut answers);
+            Box::pin(calls).await;
+            batch_served(answers)
+        }
+    }
+}
+
+fn batch_served(answers: Answers) -> Served {
     let body = answers.finish();
     let status = match body {
         Some(_) => StatusCode::OK,
@@ -259,11 +267,17 @@ async fn recorded(
         method: OnceLock::new(),
         about: OnceLock::new(),
     };
-    let served = AssertUnwindSafe(limited(&cx, name, params)).catch_unwind();
-    let outcome = match served.await {
+    // Awaited where it is made: a future that is kept first takes its room twice.
+    let outcome = match AssertUnwindSafe(limited(&cx, name, params))
+        .catch_unwind()
+        .await
+    {
         Ok(Ok(reply)) => Outcome::Done(reply),
         Ok(Err(Fault::Wire(error))) => Outcome::Failed(error),
-        Ok(Err(Fault::Hub(error))) => Outcome::Failed(Box::new(explained(&cx, &error).await)),
+        Ok(Err(Fault::Hub(error))) => {
+            let error = Box::pin(explained(&cx, &error, origin)).await;
+            Outcome::Failed(Box::new(error))
+        }
         Err(_) => {
             tracing::error!(correlation = %origin.correlation, "a handler panicked");
             Outcome::Failed(Box::new(errors::internal("panic")))
@@ -304,9 +318,9 @@ async fn limited(
 }
 
 /// The hub's refusal in the words of the dialect, with what else helps the caller.
-async fn explained(cx: &Context<'_>, error: &HubError) -> WireError {
+async fn explained(cx: &Context<'_>, error: &HubError, origin: &Origin) -> WireError {
     if let HubError::Store(cause) = error {
-        tracing::error!(error = %cause, "the store did not do it");
+        tracing::error!(correlation = %origin.correlation, error = %cause, "the store did not do it");
     }
     let mut wire = to_wire(error, Dialect::Acp);
     match error {

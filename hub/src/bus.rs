@@ -100,6 +100,11 @@ impl Bus {
         receiver
     }
 
+    /// Whether a subject may have watchers. Whoever comes later reads the log first.
+    pub(crate) fn is_watched(&self, subject: &Subject) -> bool {
+        self.watched().channels.contains_key(subject)
+    }
+
     /// Tells those who watch a subject.
     pub(crate) fn tell(&self, subject: &Subject, news: News) {
         if let Some(channel) = self.watched().channels.get_mut(subject) {

@@ -11,7 +11,7 @@ use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake};
 use crate::quota::{Charge, Rate};
 use interzone_protocol::vocab::{Timestamp, Topic};
 use std::sync::Arc;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
 
 mod draft;
@@ -120,10 +120,19 @@ impl Hub {
                 () = stop.cancelled() => return,
                 wake = wakes.recv() => wake,
             };
-            match wake {
-                Ok(wake) => self.pass_on(&wake).await,
-                Err(RecvError::Lagged(_)) => self.inner.bus.wake(&Wake::Everything),
+            let mut wake = match wake {
+                Ok(wake) => Ok(wake),
+                Err(RecvError::Lagged(missed)) => Err(TryRecvError::Lagged(missed)),
                 Err(RecvError::Closed) => return,
+            };
+            // Hints come by the group; those that are there need no waiting.
+            loop {
+                match wake {
+                    Ok(wake) => self.pass_on(&wake).await,
+                    Err(TryRecvError::Lagged(_)) => self.inner.bus.wake(&Wake::Everything),
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                }
+                wake = wakes.try_recv();
             }
         }
     }
@@ -178,15 +187,31 @@ impl Hub {
                 Err(StoreError::StaleSubscriptions) => self.inner.matcher.forget(),
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    for event in events_of(&ops, at) {
-                        let subject = event.subject.clone();
-                        self.inner.bus.tell(&subject, News::Event(Arc::new(event)));
-                    }
+                    self.tell(&ops, at);
                     return Ok(delivered);
                 }
             }
         }
         Err(StoreError::Conflict)
+    }
+
+    /// Tells those who watch of the events that a commit has written.
+    fn tell(&self, ops: &[Op], at: Timestamp) {
+        let bus = &self.inner.bus;
+        for op in ops {
+            // Most events have no watcher, and a copy is only for those who have.
+            if let Op::AppendEvent(row) = op
+                && bus.is_watched(&row.subject)
+            {
+                let event = Event {
+                    subject: row.subject.clone(),
+                    seq: row.seq,
+                    at,
+                    body: row.body.clone(),
+                };
+                bus.tell(&row.subject, News::Event(Arc::new(event)));
+            }
+        }
     }
 
     /// Puts the large contents back, a few at a time: all together may be more than there is memory for.
@@ -241,19 +266,6 @@ fn deliveries(op: &Op) -> usize {
         Op::Publish { to, .. } => to.len(),
         _ => 0,
     }
-}
-
-/// The events that a commit writes, as those who watch see them.
-fn events_of(ops: &[Op], at: Timestamp) -> impl Iterator<Item = Event> {
-    ops.iter().filter_map(move |op| match op {
-        Op::AppendEvent(row) => Some(Event {
-            subject: row.subject.clone(),
-            seq: row.seq,
-            at,
-            body: row.body.clone(),
-        }),
-        _ => None,
-    })
 }
 
 /// The topic of a subject's events of one kind.

@@ -43,7 +43,7 @@ pub use packed::{Blob, BlobId, HasParts, INLINE_LIMIT, NotABlobId, Packed};
 pub use quota::{Charge, Rate};
 pub use retention::{Purged, Retention};
 pub use stream::Stream;
-pub use task::{Push, Task, TaskCursor, TaskQuery, WholeTask};
+pub use task::{Push, Task, TaskCursor, TaskQuery, WholeTask, Written};
 pub use topic::{
     Acked, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState, TopicTrie,
 };

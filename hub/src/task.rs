@@ -5,6 +5,7 @@ use interzone_protocol::vocab::{
     AgentId, Artifact, ContextId, Json, Message, Metadata, PrincipalId, Priority, SubscriptionId,
     TaskId, TaskState, Timestamp,
 };
+use std::sync::OnceLock;
 
 /// What is known of a task without its messages, artifacts and events: cheap to read, always.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +54,39 @@ pub struct WholeTask {
     /// Its artifacts, in the order in which they were first put: all, or none if they were not asked
     /// for.
     pub artifacts: Vec<Packed<Artifact>>,
+    /// What it looks like, once somebody has written it down.
+    pub written: Written,
+}
+
+/// A text that was made of something that never changes, kept beside it for whoever asks next.
+#[derive(Debug, Default)]
+pub struct Written(OnceLock<(&'static str, Json)>);
+
+impl Written {
+    /// The text in the form of this name; made now if there is none yet. Only one form is kept: of
+    /// another, and of what cannot be made, there is nothing.
+    pub fn once(&self, form: &'static str, make: impl FnOnce() -> Option<Json>) -> Option<&Json> {
+        if self.0.get().is_none() {
+            // If somebody was faster, theirs says the same.
+            let _ = self.0.set((form, make()?));
+        }
+        let (kept, text) = self.0.get()?;
+        (*kept == form).then_some(text)
+    }
+}
+
+/// A copy may be changed, so it begins without a text.
+impl Clone for Written {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// It says nothing that what it was made of does not say.
+impl PartialEq for Written {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// Somebody outside who is told of a task's events by the outbox.
@@ -117,5 +151,22 @@ impl TaskCursor {
             updated_at,
             id: TaskId::new(id).ok()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Written;
+    use interzone_protocol::vocab::Json;
+
+    #[test]
+    fn a_text_is_made_once_and_is_of_one_form() {
+        let written = Written::default();
+        assert_eq!(written.once("a", || None), None);
+        let made = |text: &'static str| move || Json::parse(text).ok();
+        assert_eq!(written.once("a", made("1")).unwrap().as_str(), "1");
+        assert_eq!(written.once("a", made("2")).unwrap().as_str(), "1");
+        assert_eq!(written.once("b", made("3")), None);
+        assert_eq!(written.clone().once("b", made("3")).unwrap().as_str(), "3");
     }
 }

@@ -4,16 +4,20 @@
 
 use super::pulse::{Pulse, Running};
 use super::{Peer, Shared, TurnedAway};
+use crate::patience::within;
 use crate::request::{CORRELATION, Correlation};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::Response;
-use futures_util::future::{Either, select};
+use axum::routing::future::RouteFuture;
+use futures_util::FutureExt;
+use futures_util::future::Either;
 use http::{HeaderValue, Request};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use std::convert::Infallible;
-use std::pin::{Pin, pin};
+use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -34,29 +38,18 @@ impl Desk {
     /// for it.
     pub(super) fn answer(
         self: Arc<Self>,
-        mut request: Request<Incoming>,
+        request: Request<Incoming>,
     ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
         let sent = request.headers().get(CORRELATION).cloned();
-        let work = Work::begin(&self).map(|work| {
-            request.extensions_mut().insert(Arc::clone(&self.peer));
-            (self.app.clone().call(request.map(Body::new)), work)
-        });
+        let work = Work::begin(&self).map(|work| (self.begin(request.map(Body::new)), work));
         async move {
             let response = match work {
                 None => self.turn_away(TurnedAway::Busy, sent),
                 Some((answer, _work)) => {
-                    let mut answer = pin!(answer);
-                    match futures_util::poll!(answer.as_mut()) {
-                        Poll::Ready(Ok(response)) => response,
-                        Poll::Pending => {
-                            let limit = self.shared.limits.request_time;
-                            let late = Box::pin(tokio::time::sleep(limit));
-                            match select(answer, late).await {
-                                Either::Left((Ok(response), _)) => response,
-                                Either::Right(_) => self.turn_away(TurnedAway::TooSlow, sent),
-                            }
-                        }
+                    match within(answer, self.shared.limits.request_time).await {
+                        Some(Ok(response)) => response,
+                        None => self.turn_away(TurnedAway::TooSlow, sent),
                     }
                 }
             };
@@ -64,6 +57,20 @@ impl Desk {
                 body,
                 _running: running,
             }))
+        }
+    }
+
+    fn begin(
+        &self,
+        request: Request<Body>,
+    ) -> Either<impl Future<Output = Result<Response, Infallible>> + use<>, RouteFuture<Infallible>>
+    {
+        match (self.shared.shortcut)(request, &self.peer) {
+            ControlFlow::Break(answering) => Either::Left(answering.map(Ok)),
+            ControlFlow::Continue(mut request) => {
+                request.extensions_mut().insert(Arc::clone(&self.peer));
+                Either::Right(self.app.clone().call(request))
+            }
         }
     }
 

@@ -18,10 +18,10 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 impl Origin {
-    pub(super) fn of(headers: &HeaderMap, peer: Option<&Arc<Peer>>) -> Self {
+    pub(super) fn of(headers: &HeaderMap, peer: Option<Arc<Peer>>) -> Self {
         Self {
             correlation: Correlation::from_headers(headers),
-            peer: peer.cloned(),
+            peer,
         }
     }
 }

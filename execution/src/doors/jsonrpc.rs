@@ -14,22 +14,42 @@ use interzone_edge::listener::Peer;
 use interzone_edge::request::TraceParent;
 use interzone_edge::telemetry;
 use std::sync::Arc;
-use tracing::Instrument;
+use tracing::{Instrument, Level};
 
 pub(super) async fn call(State(zone): State<Arc<Zone>>, request: Request) -> Response {
-    let peer = request.extensions().get::<Arc<Peer>>();
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    answer(zone, request, peer).await
+}
+
+pub(super) async fn answer(zone: Arc<Zone>, request: Request, peer: Option<Arc<Peer>>) -> Response {
     let origin = Origin::of(request.headers(), peer);
     if request.method() != Method::POST {
         return answer::only("POST", &origin);
     }
-    let span = tracing::info_span!("request", correlation = %origin.correlation);
     let parent = TraceParent::from_headers(request.headers());
+    // A span costs more than many an answer, so there is none unless somebody will see it.
+    if !telemetry::traced() && !tracing::enabled!(Level::DEBUG) {
+        let mut response = within(&zone, request, &origin).await;
+        if let Some(parent) = parent {
+            parent.child().put(response.headers_mut());
+        }
+        return response;
+    }
+    Box::pin(spanned(&zone, request, &origin, parent)).await
+}
+
+/// The same, told to whoever follows traces.
+async fn spanned(
+    zone: &Zone,
+    request: Request,
+    origin: &Origin,
+    parent: Option<TraceParent>,
+) -> Response {
+    let span = tracing::info_span!("request", correlation = %origin.correlation);
     if let Some(parent) = &parent {
         telemetry::follow(&span, parent);
     }
-    let mut response = within(&zone, request, &origin)
-        .instrument(span.clone())
-        .await;
+    let mut response = within(zone, request, origin).instrument(span.clone()).await;
     if let Some(parent) = parent {
         telemetry::current(&span)
             .unwrap_or_else(|| parent.child())

@@ -69,7 +69,7 @@ async fn missing(zone: &Zone) -> Vec<&'static str> {
 /// they decide otherwise it takes a token of theirs.
 pub(super) async fn metrics(State(zone): State<Arc<Zone>>, request: Request) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>();
-    let origin = Origin::of(request.headers(), peer);
+    let origin = Origin::of(request.headers(), peer.cloned());
     if !zone.metrics_public {
         match Known::by(&zone, request.headers(), origin.peer.as_deref()).await {
             Err(error) => return refused(&error, &origin),

@@ -60,7 +60,7 @@ async fn watch(
     kind: &'static str,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>();
-    let origin = Origin::of(request.headers(), peer);
+    let origin = Origin::of(request.headers(), peer.cloned());
     let (parts, _) = request.into_parts();
     match attach(&zone, &parts, &origin, subject, kind).await {
         Err(error) => refused(&error, &origin),

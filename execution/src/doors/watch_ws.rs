@@ -50,7 +50,7 @@ pub(super) async fn stream(
     request: Request,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>();
-    let origin = Origin::of(request.headers(), peer);
+    let origin = Origin::of(request.headers(), peer.cloned());
     let subject = convert::stream_id(&id).map(Subject::Stream);
     let subject = subject.ok_or_else(|| errors::unknown_stream(&id));
     let (mut parts, _) = request.into_parts();

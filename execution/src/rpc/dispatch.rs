@@ -18,19 +18,20 @@ pub(super) async fn call(
     };
     cx.is(method);
     cx.needs(&method.scopes())?;
+    // All but the fastest are in boxes, so that it does not take the room of the largest.
     match method {
-        Method::TasksCreate => handlers::create(cx, params::read(raw)?).await,
-        Method::TasksSend => handlers::send(cx, params::read(raw)?).await,
+        Method::TasksCreate => Box::pin(handlers::create(cx, params::read(raw)?)).await,
+        Method::TasksSend => Box::pin(handlers::send(cx, params::read(raw)?)).await,
         Method::TasksGet => handlers::get(cx, params::read(raw)?).await,
-        Method::TasksCancel => handlers::cancel(cx, params::read(raw)?).await,
-        Method::TasksSubscribe => handlers::subscribe(cx, params::read(raw)?).await,
-        Method::StreamStart => handlers::start(cx, params::read(raw)?).await,
-        Method::StreamMessage => handlers::say(cx, params::read(raw)?).await,
-        Method::StreamEnd => handlers::end(cx, params::read(raw)?).await,
+        Method::TasksCancel => Box::pin(handlers::cancel(cx, params::read(raw)?)).await,
+        Method::TasksSubscribe => Box::pin(handlers::subscribe(cx, params::read(raw)?)).await,
+        Method::StreamStart => Box::pin(handlers::start(cx, params::read(raw)?)).await,
+        Method::StreamMessage => Box::pin(handlers::say(cx, params::read(raw)?)).await,
+        Method::StreamEnd => Box::pin(handlers::end(cx, params::read(raw)?)).await,
         Method::TaskNotification => handlers::notified(cx, &params::read(raw)?),
-        Method::StreamChunk => handlers::chunk(cx, params::read(raw)?).await,
-        Method::TasksList => handlers::list(cx, params::read(raw)?).await,
-        Method::TasksUnsubscribe => handlers::unsubscribe(cx, params::read(raw)?).await,
+        Method::StreamChunk => Box::pin(handlers::chunk(cx, params::read(raw)?)).await,
+        Method::TasksList => Box::pin(handlers::list(cx, params::read(raw)?)).await,
+        Method::TasksUnsubscribe => Box::pin(handlers::unsubscribe(cx, params::read(raw)?)).await,
     }
 }
 

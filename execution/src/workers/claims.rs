@@ -6,9 +6,15 @@ use super::options::WorkerOptions;
 use interzone_hub::{Agent, Hub, HubError};
 use interzone_protocol::vocab::AgentId;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// How long to wait after a look that found nothing before a hint makes it look again: while others'
+/// tasks come in by the thousand, a look for each would cost more than they do.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Claims tasks, and hands each to an attendant.
 pub(super) struct Claims {
@@ -57,18 +63,19 @@ impl Claims {
         stop: CancellationToken,
     ) {
         loop {
-            let failed = match self.claim(&stop).await {
-                Ok(()) => {
+            let (found, failed) = match self.claim(&stop).await {
+                Ok(found) => {
                     heart.well();
-                    None
+                    (found, None)
                 }
-                Err(error) => Some(heart.failed(&error)),
+                Err(error) => (true, Some(heart.failed(&error))),
             };
+            let looked = Instant::now();
             // While the store is in trouble nobody else's hints make it better.
             let wait = failed.unwrap_or(self.options.look_every);
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = bell.notified(), if failed.is_none() => {}
+                () = rung(&bell, looked, found), if failed.is_none() => {}
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() && failed.is_none() => {
                     told(ended);
                 }
@@ -84,7 +91,9 @@ impl Claims {
         }
     }
 
-    async fn claim(&mut self, stop: &CancellationToken) -> Result<(), HubError> {
+    /// Claims what there is room for. Tells whether there was anything.
+    async fn claim(&mut self, stop: &CancellationToken) -> Result<bool, HubError> {
+        let mut found = false;
         for wanted in self.rounds() {
             // Earlier rounds may have used up the room.
             let room = self.node.available_permits();
@@ -95,6 +104,7 @@ impl Claims {
             }
             let node = &self.options.node;
             let runs = self.hub.claim(node, wanted, self.options.lease).await?;
+            found |= !runs.is_empty();
             for run in runs {
                 let seats = self
                     .agents
@@ -110,7 +120,7 @@ impl Claims {
                 });
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// What to ask the store for: all at once if there is room for all, else agent by agent, each time
@@ -135,6 +145,14 @@ impl Claims {
         let first = self.first.checked_rem(wanted.len()).unwrap_or(0);
         wanted.rotate_left(first);
         wanted.into_iter().map(|one| vec![one]).collect()
+    }
+}
+
+/// Waits for a hint.
+async fn rung(bell: &Notify, looked: Instant, found: bool) {
+    bell.notified().await;
+    if !found {
+        tokio::time::sleep_until(looked + PAUSE).await;
     }
 }
 

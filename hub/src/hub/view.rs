@@ -6,7 +6,7 @@ use crate::access::Caller;
 use crate::error::HubError;
 use crate::packed::Packed;
 use crate::task::{Task, WholeTask};
-use interzone_protocol::vocab::{Artifact, Message, TaskId};
+use interzone_protocol::vocab::{Artifact, Json, Message, TaskId};
 use std::sync::Arc;
 
 /// A task with what hangs on it, shared with whoever else looks at it. [`TaskView::into_detail`] makes
@@ -117,6 +117,23 @@ impl TaskView {
             Inner::Unpacked(detail) => (&[], &detail.artifacts),
         };
         shared.iter().map(Packed::without_large).chain(own)
+    }
+
+    /// The whole of it in the form of this name, as somebody has written it before, or as it is written
+    /// now. Nothing if some of it is not shown, or not shared.
+    pub fn written(
+        &self,
+        form: &'static str,
+        write: impl FnOnce() -> Option<Json>,
+    ) -> Option<&Json> {
+        match &self.0 {
+            Inner::Shared {
+                whole,
+                skip: 0,
+                artifacts: true,
+            } => whole.written.once(form, write),
+            _ => None,
+        }
     }
 
     /// A copy that one may take apart.

@@ -64,6 +64,7 @@ impl TaskStore for PostgresStore {
                 task: read_task(row)?,
                 messages: read_bodies("a message", row.get(16))?,
                 artifacts: read_bodies("an artifact", row.get(17))?,
+                written: interzone_hub::Written::default(),
             }))
         };
         rows.first().map(whole).transpose()

@@ -163,7 +163,7 @@ impl World {
             egress: egress.clone(),
             limits: setup.limits,
             rate: RateLimiter::new(setup.per_minute, setup.per_minute),
-            audit: Audit::to_log(metrics.clone()),
+            audit: Audit::to_log(std::io::sink(), metrics.clone()).unwrap(),
             metrics,
             metrics_public: false,
             public_url: URL.parse().unwrap(),

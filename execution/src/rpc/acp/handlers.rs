@@ -5,13 +5,14 @@ use super::convert;
 use crate::rpc::errors::{self, Fault};
 use crate::rpc::{Context, Reply};
 use crate::webhooks::{CHANNEL, Target};
-use interzone_hub::{NewPush, NewStream, NewTask, Route, TaskCursor, TaskQuery};
+use interzone_hub::{NewPush, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView};
 use interzone_protocol::acp::{
     MethodResult, StreamChunk, StreamEndParams, StreamMessageParams, StreamStartParams, TaskList,
     TaskNotification, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
     TasksSendParams, TasksSubscribeParams, TasksUnsubscribeParams,
 };
 use interzone_protocol::vocab::{Json, StreamId, StreamState, TaskId, TaskState};
+use serde::{Serialize, Serializer};
 
 type Outcome = Result<Reply, Fault>;
 
@@ -71,13 +72,43 @@ pub(crate) async fn get(cx: &Context<'_>, params: TasksGetParams) -> Outcome {
     let messages = params.include_messages.unwrap_or(true);
     let artifacts = params.include_artifacts.unwrap_or(true);
     let latest = if messages { usize::MAX } else { 0 };
-    let detail = cx
+    let view = cx
         .hub()
-        .task_detail(cx.caller, &id, latest, artifacts)
+        .task_view(cx.caller, &id, latest, artifacts)
         .await?;
-    Ok(Reply::Acp(MethodResult::Task {
-        task: convert::detail(detail, messages, artifacts),
+    Ok(Reply::Shown(Shown {
+        view,
+        messages,
+        artifacts,
     }))
+}
+
+/// A task that somebody asked for. It is written once for all who ask while it stays as it is.
+pub(crate) struct Shown {
+    view: TaskView,
+    messages: bool,
+    artifacts: bool,
+}
+
+impl Shown {
+    fn result(&self) -> MethodResult {
+        let detail = self.view.clone().into_detail();
+        MethodResult::Task {
+            task: convert::detail(detail, self.messages, self.artifacts),
+        }
+    }
+}
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let whole = self.messages && self.artifacts;
+        let write = || Json::of(&self.result()).ok();
+        let written = whole.then(|| self.view.written("acp", write)).flatten();
+        match written {
+            Some(text) => text.serialize(serializer),
+            None => self.result().serialize(serializer),
+        }
+    }
 }
 
 pub(crate) async fn cancel(cx: &Context<'_>, params: TasksCancelParams) -> Outcome {

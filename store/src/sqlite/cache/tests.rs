@@ -17,6 +17,7 @@ fn whole(name: &str, revision: u64) -> Arc<WholeTask> {
         task,
         messages: Vec::new(),
         artifacts: Vec::new(),
+        written: interzone_hub::Written::default(),
     })
 }
 

@@ -4,7 +4,7 @@ use super::{read_task, task_columns};
 use crate::codec::from_text;
 use crate::sqlite::fault::Outcome;
 use crate::sqlite::rows::{all, first, text};
-use interzone_hub::{Packed, Task, WholeTask};
+use interzone_hub::{Packed, Task, WholeTask, Written};
 use interzone_protocol::vocab::{Artifact, Message, Part, TaskId};
 use rusqlite::{Connection, params};
 use std::ops::Range;
@@ -61,12 +61,13 @@ pub(super) fn read(
         .sum();
     let texts = length + metadata + status;
     let parts = messages.len() + artifacts.len() + usize::from(task.status.is_some());
-    // Texts are kept by part, with room to spare.
-    let bytes = HEAD + PART * parts + texts * 3 / 2;
+    // Texts are kept by part, with room to spare, and once more if somebody writes the whole down.
+    let bytes = HEAD + PART * parts + texts * 5 / 2;
     let whole = WholeTask {
         task,
         messages,
         artifacts,
+        written: Written::default(),
     };
     Ok(Some(Read {
         task: whole,

@@ -1,16 +1,18 @@
-//! The file of the audit: lines wait in a bounded buffer, and one thread of its own writes them.
-//! What a line says is not known here.
+//! One way out of the audit: lines wait in a bounded buffer, and one thread of its own writes them, many
+//! at once. What a line says is not known here.
 
 use crate::telemetry::Metrics;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Bytes that may wait. At 300 bytes a line it is some thousand lines, far more than a disk that
 /// works ever has waiting.
 const ROOM: usize = 1024 * 1024;
+/// How long a line may wait for others to be written with. To wake a thread and to write costs far
+/// more than a line.
+const LINGER: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
 struct Waiting {
@@ -31,7 +33,7 @@ impl Queue {
     }
 }
 
-/// An open file of lines. Dropping it writes what still waits.
+/// Where lines go. Dropping it writes what still waits.
 pub(super) struct Lines {
     queue: Arc<Queue>,
     metrics: Arc<Metrics>,
@@ -39,17 +41,15 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn open(path: &Path, metrics: Arc<Metrics>) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path)?;
+    pub(super) fn to(
+        output: impl Write + Send + 'static,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let (theirs, counts) = (Arc::clone(&queue), Arc::clone(&metrics));
         let writer = thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || write_all(file, &theirs, &counts))?;
+            .spawn(move || write_all(output, &theirs, &counts))?;
         Ok(Self {
             queue,
             metrics,
@@ -58,18 +58,19 @@ impl Lines {
     }
 
     /// Adds a line, or drops and counts it if there is no room.
-    pub(super) fn push(&self, line: &str) {
+    pub(super) fn push(&self, line: &[u8]) {
         let mut waiting = self.queue.lock();
-        if waiting.bytes.len() + line.len() >= ROOM {
+        if waiting.bytes.len() + line.len() > ROOM {
             drop(waiting);
             return self.metrics.audit_dropped();
         }
         let first = waiting.bytes.is_empty();
-        waiting.bytes.extend_from_slice(line.as_bytes());
-        waiting.bytes.push(b'\n');
+        let before = waiting.bytes.len();
+        waiting.bytes.extend_from_slice(line);
         waiting.lines += 1;
+        let half = before < ROOM / 2 && waiting.bytes.len() >= ROOM / 2;
         drop(waiting);
-        if first {
+        if first || half {
             self.queue.changed.notify_one();
         }
     }
@@ -92,7 +93,7 @@ impl std::fmt::Debug for Lines {
     }
 }
 
-fn write_all(mut file: File, queue: &Queue, metrics: &Metrics) {
+fn write_all(mut output: impl Write, queue: &Queue, metrics: &Metrics) {
     let mut bytes = Vec::new();
     let mut failing = false;
     loop {
@@ -106,16 +107,21 @@ fn write_all(mut file: File, queue: &Queue, metrics: &Metrics) {
         if waiting.bytes.is_empty() {
             return;
         }
+        let more = |waiting: &mut Waiting| !waiting.closed && waiting.bytes.len() < ROOM / 2;
+        let (mut waiting, _) = queue
+            .changed
+            .wait_timeout_while(waiting, LINGER, more)
+            .unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut waiting.bytes, &mut bytes);
         let lines = std::mem::take(&mut waiting.lines);
         drop(waiting);
-        match file.write_all(&bytes) {
+        match output.write_all(&bytes).and_then(|()| output.flush()) {
             Ok(()) => failing = false,
             Err(error) => {
                 metrics.audit_dropped_many(lines);
                 // Once for a row of failures: a full disk must not fill the log as well.
                 if !std::mem::replace(&mut failing, true) {
-                    tracing::error!(%error, "the audit file cannot be written, lines are lost");
+                    tracing::error!(%error, "the audit cannot be written, lines are lost");
                 }
             }
         }
