@@ -24,7 +24,7 @@ const MOMENT: usize = 24;
 /// One line of the audit.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
-    /// When the request came.
+    /// When it was answered; it came `latency` before.
     pub at: SystemTime,
     /// Who asked: the principal.
     pub who: &'a str,
