@@ -16,6 +16,7 @@ mod bus;
 mod clock;
 mod error;
 mod event;
+mod failure;
 mod hub;
 mod limits;
 mod outbox;
@@ -33,6 +34,7 @@ pub use agent::{Agent, AgentError, AgentInfo, Outcome, Output, Registry, Route, 
 pub use clock::{Clock, IdSource, RandomIds, SystemClock};
 pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
+pub use failure::{failure, failure_word};
 pub use hub::{
     Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run,
     STREAM_CHANNEL, Seen, TaskDetail, TaskPage, TaskView, TurnStart, Watch,

@@ -35,10 +35,7 @@ impl Dialect {
     /// The dialect that a method belongs to, by the family of its name. That the family is known
     /// does not mean that the method is.
     pub fn of_method(method: &str) -> Option<Self> {
-        if matches!(
-            method,
-            "execute_task" | "get_task_result" | "cancel_task" | "get_agent_card"
-        ) {
+        if crate::zone::Method::from_name(method).is_some() {
             Some(Self::Zone)
         } else if method.starts_with("cauce.") {
             Some(Self::Cauce)

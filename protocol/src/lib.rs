@@ -8,5 +8,6 @@
 pub mod acp;
 mod dialect;
 pub mod vocab;
+pub mod zone;
 
 pub use dialect::{CAUCE_DOOR, Dialect, JsonRpcDoor};

@@ -8,6 +8,7 @@ use super::draft::Draft;
 use crate::agent::{AgentError, Outcome, Turn};
 use crate::error::HubError;
 use crate::event::{EventBody, Subject};
+use crate::failure::failure;
 use crate::ports::{Fence, Op, WorkClaim, WorkItem};
 use crate::task::Task;
 use interzone_protocol::vocab::{AgentId, Message, Role, TaskState, Timestamp};
@@ -232,9 +233,8 @@ impl Run {
     /// The claim is lost, or the store did not do it.
     pub async fn broke(&self, error: &AgentError) -> Result<Task, HubError> {
         self.flush().await?;
-        let said =
-            Message::agent_text(format!("The agent could not finish this ({}).", error.code))
-                .with_agent_id(self.item.agent.clone());
+        let said = format!("The agent could not finish this ({}).", error.code);
+        let said = failure(error.code, said).with_agent_id(self.item.agent.clone());
         let decide = |draft: &mut Draft| {
             draft.move_to(TaskState::Failed, Some(said.clone()))?;
             draft.op(Op::EndWork(draft.task.id.clone()));

@@ -20,6 +20,8 @@ use std::time::Duration;
 pub struct NewTask {
     /// What is asked.
     pub message: Message,
+    /// What was said before, oldest first, as the caller tells it: it becomes the task's history.
+    pub before: Vec<Message>,
     /// The conversation it belongs to; none begins a new one.
     pub context_id: Option<ContextId>,
     /// How its agent is chosen.
@@ -39,6 +41,7 @@ impl NewTask {
     pub fn new(message: Message) -> Self {
         Self {
             message,
+            before: Vec::new(),
             context_id: None,
             route: Route::default(),
             priority: Priority::default(),
@@ -90,6 +93,11 @@ impl Hub {
         let limits = &self.inner.limits;
         limits.message(&new.message)?;
         not_the_agents(&new.message)?;
+        let messages = new.before.len().saturating_add(1);
+        Limits::count("messages of a task", messages, limits.messages)?;
+        for said in &new.before {
+            limits.message(said)?;
+        }
         limits.metadata(new.metadata.as_ref())?;
         Limits::count("subscriptions of a task", new.pushes.len(), limits.pushes)?;
         let agent = self.agents().route(&new.route)?;
@@ -126,6 +134,9 @@ impl Hub {
                 value: id.to_string(),
                 expires_at: now.after(once.keep),
             }));
+        }
+        for said in new.before {
+            draft.keep_message(said);
         }
         let (_, message) = draft.keep_message(new.message);
         draft.event(EventBody::Created { message });
@@ -218,10 +229,31 @@ impl Hub {
         id: &TaskId,
         message: Message,
     ) -> Result<Task, HubError> {
+        self.send_once(caller, id, message, None).await
+    }
+
+    /// The same; a repetition under the same key adds nothing, however the task has gone on since.
+    ///
+    /// # Errors
+    /// As [`Hub::send`].
+    pub async fn send_once(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        message: Message,
+        once: Option<Once>,
+    ) -> Result<Task, HubError> {
         let limits = &self.inner.limits;
         limits.message(&message)?;
         not_the_agents(&message)?;
         let decide = |draft: &mut Draft| {
+            if let Some(once) = &once {
+                draft.op(Op::Claim(ClaimKey {
+                    key: once_key(caller, &once.key),
+                    value: id.to_string(),
+                    expires_at: draft.at.after(once.keep),
+                }));
+            }
             let state = draft.task.state;
             if state.is_terminal() {
                 return Err(HubError::TaskFinished {
@@ -242,7 +274,28 @@ impl Hub {
             }
             Ok(())
         };
-        Ok(self.change_task(Some(caller), id, None, decide).await?.0)
+        match self.change_task(Some(caller), id, None, decide).await {
+            Err(HubError::Store(StoreError::Claimed { .. })) => self.task(caller, id).await,
+            // It may be finished because this was said before.
+            Err(error @ HubError::TaskFinished { .. }) => match &once {
+                Some(once) => self.begun_by(caller, &once.key).await?.ok_or(error),
+                None => Err(error),
+            },
+            changed => Ok(changed?.0),
+        }
+    }
+
+    /// The task that a call under this key began or added to, if there was such a call.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn begun_by(&self, caller: &Caller, key: &str) -> Result<Option<Task>, HubError> {
+        let key = once_key(caller, key);
+        let Some(id) = self.store().claimed(&key, self.now()).await? else {
+            return Ok(None);
+        };
+        let task = self.task(caller, &made_id(TaskId::new(id))?).await?;
+        Ok(Some(task))
     }
 
     /// Calls a task off, at once. Calling it off again changes nothing.

@@ -354,3 +354,51 @@ async fn nobody_speaks_for_the_agent() {
         Err(HubError::Invalid { field: "role", .. })
     ));
 }
+
+#[tokio::test]
+async fn what_was_said_before_is_history_and_no_event() {
+    let world = World::new().await;
+    let hub = world.hub.clone();
+    let new = NewTask {
+        before: vec![Message::user_text("one"), Message::agent_text("two")],
+        ..ask("three")
+    };
+    let task = hub.create_task(&caller("alice"), new).await.unwrap();
+    assert_eq!((task.messages, task.seq), (3, 1));
+    let detail = hub
+        .task_detail(&caller("alice"), &task.id, usize::MAX, false)
+        .await
+        .unwrap();
+    let said: Vec<_> = detail.messages.iter().map(Message::text).collect();
+    assert_eq!(said, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn a_message_under_a_key_is_added_once_even_to_a_task_that_has_ended_since() {
+    let world = World::new().await;
+    let hub = world.hub.clone();
+    let alice = caller("alice");
+    let task = hub.create_task(&alice, ask("x")).await.unwrap();
+    let once = |key: &str| {
+        Some(Once {
+            key: key.to_owned(),
+            keep: std::time::Duration::from_secs(60),
+        })
+    };
+    let say = |key: &'static str| {
+        let (hub, alice, id) = (hub.clone(), alice.clone(), task.id.clone());
+        async move {
+            hub.send_once(&alice, &id, Message::user_text("y"), once(key))
+                .await
+        }
+    };
+    assert_eq!(say("a").await.unwrap().messages, 2);
+    assert_eq!(say("a").await.unwrap().messages, 2);
+    let begun = hub.begun_by(&alice, "a").await.unwrap();
+    assert_eq!(begun.unwrap().id, task.id);
+    assert!(hub.begun_by(&caller("bob"), "a").await.unwrap().is_none());
+    hub.cancel(&alice, &task.id, None).await.unwrap();
+    assert_eq!(say("a").await.unwrap().messages, 2);
+    let refused = say("b").await;
+    assert!(matches!(refused, Err(HubError::TaskFinished { .. })));
+}
