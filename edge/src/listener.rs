@@ -18,6 +18,7 @@ use axum::body::Body;
 use axum::response::Response;
 use connection::Newcomer;
 use http::{HeaderValue, Request, StatusCode, header};
+use hyper::body::Incoming;
 use pulse::{Order, Pulses};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -52,12 +53,14 @@ pub enum TurnedAway {
     TooSlow,
 }
 
+/// A request as it arrives: its body may still be on the way.
+pub type Arriving = Request<Incoming>;
+
 /// An answer that is being made.
 pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Takes a request that the router need not see, or hands it back.
-type Shortcut =
-    dyn Fn(Request<Body>, &Arc<Peer>) -> ControlFlow<Answering, Request<Body>> + Send + Sync;
+type Shortcut = dyn Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync;
 type TurnAway = dyn Fn(TurnedAway, Correlation) -> Response + Send + Sync;
 
 /// What all connections of a listener share.
@@ -125,10 +128,7 @@ impl Listener {
     #[must_use]
     pub fn shortcut(
         self,
-        take: impl Fn(Request<Body>, &Arc<Peer>) -> ControlFlow<Answering, Request<Body>>
-        + Send
-        + Sync
-        + 'static,
+        take: impl Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync + 'static,
     ) -> Self {
         Self {
             shortcut: Box::new(take),

@@ -211,6 +211,11 @@ enum Outcome {
 fn put(answers: &mut Answers, due: Option<&Due<'_>>, outcome: &Outcome) {
     match (due, outcome) {
         (Some(Due::Request(request)), Outcome::Done(reply)) => {
+            if let Reply::Shown(shown) = reply
+                && let Some(text) = shown.written()
+            {
+                return answers.written(request, text);
+            }
             if let Err(error) = answers.result(request, reply) {
                 tracing::error!(%error, "a result could not be written");
             }

@@ -3,7 +3,7 @@
 //! but the extension.
 
 use super::pulse::{Pulse, Running};
-use super::{Peer, Shared, TurnedAway};
+use super::{Arriving, Peer, Shared, TurnedAway};
 use crate::patience::within;
 use crate::request::{CORRELATION, Correlation};
 use axum::Router;
@@ -12,9 +12,8 @@ use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use futures_util::FutureExt;
 use futures_util::future::Either;
-use http::{HeaderValue, Request};
+use http::HeaderValue;
 use http_body::{Frame, SizeHint};
-use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -38,11 +37,11 @@ impl Desk {
     /// for it.
     pub(super) fn answer(
         self: Arc<Self>,
-        request: Request<Incoming>,
+        request: Arriving,
     ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
         let sent = request.headers().get(CORRELATION).cloned();
-        let work = Work::begin(&self).map(|work| (self.begin(request.map(Body::new)), work));
+        let work = Work::begin(&self).map(|work| (self.begin(request), work));
         async move {
             let response = match work {
                 None => self.turn_away(TurnedAway::Busy, sent),
@@ -62,12 +61,13 @@ impl Desk {
 
     fn begin(
         &self,
-        request: Request<Body>,
+        request: Arriving,
     ) -> Either<impl Future<Output = Result<Response, Infallible>> + use<>, RouteFuture<Infallible>>
     {
         match (self.shared.shortcut)(request, &self.peer) {
             ControlFlow::Break(answering) => Either::Left(answering.map(Ok)),
-            ControlFlow::Continue(mut request) => {
+            ControlFlow::Continue(request) => {
+                let mut request = request.map(Body::new);
                 request.extensions_mut().insert(Arc::clone(&self.peer));
                 Either::Right(self.app.clone().call(request))
             }

@@ -5,10 +5,13 @@ use super::answer;
 use crate::rpc::errors::{self, WireError};
 use crate::rpc::{self, Origin};
 use crate::zone::Zone;
-use axum::extract::{Request, State};
+use axum::BoxError;
+use axum::body::HttpBody as Body;
+use axum::extract::State;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, Request, StatusCode};
 use axum::response::Response;
+use bytes::Bytes;
 use interzone_edge::body::{self, BodyError};
 use interzone_edge::listener::Peer;
 use interzone_edge::request::TraceParent;
@@ -16,12 +19,24 @@ use interzone_edge::telemetry;
 use std::sync::Arc;
 use tracing::{Instrument, Level};
 
-pub(super) async fn call(State(zone): State<Arc<Zone>>, request: Request) -> Response {
+/// A body that can be read, in a box or as the connection gives it.
+pub(super) trait Incoming: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin {}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin> Incoming for B {}
+
+pub(super) async fn call(
+    State(zone): State<Arc<Zone>>,
+    request: axum::extract::Request,
+) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
     answer(zone, request, peer).await
 }
 
-pub(super) async fn answer(zone: Arc<Zone>, request: Request, peer: Option<Arc<Peer>>) -> Response {
+pub(super) async fn answer<B: Incoming>(
+    zone: Arc<Zone>,
+    request: Request<B>,
+    peer: Option<Arc<Peer>>,
+) -> Response {
     let origin = Origin::of(request.headers(), peer);
     if request.method() != Method::POST {
         return answer::only("POST", &origin);
@@ -39,9 +54,9 @@ pub(super) async fn answer(zone: Arc<Zone>, request: Request, peer: Option<Arc<P
 }
 
 /// The same, told to whoever follows traces.
-async fn spanned(
+async fn spanned<B: Incoming>(
     zone: &Zone,
-    request: Request,
+    request: Request<B>,
     origin: &Origin,
     parent: Option<TraceParent>,
 ) -> Response {
@@ -58,7 +73,7 @@ async fn spanned(
     response
 }
 
-async fn within(zone: &Zone, request: Request, origin: &Origin) -> Response {
+async fn within<B: Incoming>(zone: &Zone, request: Request<B>, origin: &Origin) -> Response {
     let (parts, body) = request.into_parts();
     let headers = &parts.headers;
     if !is_json(headers) && announced(headers).is_none_or(|size| size <= zone.limits.body) {

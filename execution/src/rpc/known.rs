@@ -28,7 +28,7 @@ impl Known {
             Err(refusal) => Err(refusal),
         };
         let known = proved.and_then(|identity| {
-            let principal = PrincipalId::new(&*identity.principal)
+            let principal = PrincipalId::shared(&identity.principal)
                 .map_err(|_| Refusal::Invalid("unusable_subject"))?;
             Ok(Self {
                 identity,
