@@ -28,6 +28,8 @@ pub struct Entry<'a> {
     pub client: &'a str,
     /// What was asked for.
     pub method: &'a str,
+    /// The id of the call itself, as its caller gave it.
+    pub id: Option<&'a str>,
     /// The id of the task or stream that it was about.
     pub subject: Option<&'a str>,
     /// How it went, in a word.
@@ -120,6 +122,7 @@ mod tests {
             who: "alice",
             client: "laptop",
             method,
+            id: Some("req-1"),
             subject: Some("task-1"),
             outcome: "refused",
             code: Some(7),
@@ -152,7 +155,7 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         let expect = json!({
             "at": "2024-02-29T12:34:56.789Z", "who": "alice", "client": "laptop",
-            "method": "tasks.get", "subject": "task-1", "outcome": "refused", "code": 7,
+            "method": "tasks.get", "id": "req-1", "subject": "task-1", "outcome": "refused", "code": 7,
             "latency_ms": 1.234, "correlation": "abc", "address": "127.0.0.1",
         });
         assert_eq!(line, expect);

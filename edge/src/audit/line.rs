@@ -32,6 +32,9 @@ impl Line {
         word(out, b",\"who\":", entry.who)?;
         word(out, b",\"client\":", entry.client)?;
         word(out, b",\"method\":", entry.method)?;
+        if let Some(id) = entry.id {
+            word(out, b",\"id\":", id)?;
+        }
         if let Some(subject) = entry.subject {
             word(out, b",\"subject\":", subject)?;
         }
@@ -215,6 +218,7 @@ mod tests {
                 who: "",
                 client: "",
                 method: "",
+                id: Some("7"),
                 subject: None,
                 outcome: "",
                 code: Some(-32_000),
