@@ -9,12 +9,12 @@ pub(crate) use wire::WireError;
 
 use axum::http::StatusCode;
 use interzone_edge::auth::Refusal;
-use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
+use interzone_hub::{HubError, Registry};
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::Dialect;
 use interzone_protocol::acp::{Scope, codes};
-use interzone_protocol::vocab::{TaskState, Timestamp};
+use interzone_protocol::vocab::{AgentId, TaskState, Timestamp};
 use serde_json::json;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -31,13 +31,18 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// The hub's refusal of a call that asked for an agent by name.
-    pub(crate) fn for_agent(error: HubError, asked_for: Option<String>) -> Self {
-        match (error, asked_for) {
-            (error @ HubError::AgentUnavailable, Some(name)) => to_wire(&error, Dialect::Acp)
-                .and("agentId", echo(&name))
-                .into(),
-            (error, _) => Self::Hub(error),
+    /// The hub's refusal of a call that asked for an agent by name, with the moment at which that one
+    /// is back, if it is known here.
+    pub(crate) fn for_agent(error: HubError, asked_for: Option<String>, agents: &Registry) -> Self {
+        let (HubError::AgentUnavailable, Some(name)) = (&error, asked_for) else {
+            return Self::Hub(error);
+        };
+        let wire = to_wire(&error, Dialect::Acp).and("agentId", echo(&name));
+        let known = AgentId::new(&*name).ok();
+        let back = known.and_then(|id| agents.get(&id)?.back_in());
+        match back {
+            Some(wait) => wire.and("retryAfter", whole_seconds(wait).max(1)).into(),
+            None => wire.into(),
         }
     }
 }
@@ -323,7 +328,7 @@ pub(crate) fn not_operator(scope: &str) -> WireError {
 
 /// Whoever asks too often.
 pub(crate) fn too_fast(wait: Duration, limit: u32) -> WireError {
-    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let seconds = whole_seconds(wait);
     let mut error = WireError::new(
         codes::RATE_LIMITED,
         StatusCode::TOO_MANY_REQUESTS,
@@ -333,6 +338,21 @@ pub(crate) fn too_fast(wait: Duration, limit: u32) -> WireError {
     .with(json!({"retryAfter": seconds, "limit": limit}));
     error.retry_after = Some(seconds);
     error
+}
+
+/// Whoever has too many watches open. When one of them ends is theirs to know.
+pub(crate) fn too_many_watches(limit: usize) -> WireError {
+    WireError::new(
+        codes::RATE_LIMITED,
+        StatusCode::TOO_MANY_REQUESTS,
+        "Too many watches are open",
+        "too_many_watches",
+    )
+    .with(json!({"limit": limit, "suggestion": "close one first"}))
+}
+
+fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 /// Something is wrong with us. The word is for the log alone.
