@@ -2,8 +2,8 @@
 
 use super::SqliteStore;
 use super::fault::Outcome;
-use super::{outbox, purge, work};
 use super::rows::first;
+use super::{outbox, purge, work};
 use async_trait::async_trait;
 use interzone_hub::ports::{StoreError, Upkeep, Wake};
 use interzone_hub::{Purged, Retention};
