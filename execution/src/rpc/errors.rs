@@ -3,61 +3,26 @@
 //! Every reason is named, so a new one does not build until it has a code. Nothing of a request but
 //! ids and names leaves here again, and nothing that happened inside: details go to the log.
 
+mod fault;
 mod wire;
 
+pub(crate) use fault::Fault;
 pub(crate) use wire::WireError;
 
 use axum::http::StatusCode;
 use interzone_edge::auth::Refusal;
+use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
-use interzone_hub::{HubError, Registry};
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::Dialect;
 use interzone_protocol::acp::{Scope, codes};
-use interzone_protocol::vocab::{AgentId, TaskState, Timestamp};
+use interzone_protocol::vocab::{TaskState, Timestamp};
 use serde_json::json;
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// The most characters of a name that is told back to its sender.
 const LONGEST_ECHO: usize = 128;
-
-/// Why a call was not done: by the hub's rules, or before it was asked.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    Hub(HubError),
-    /// Boxed, for most calls do not fail.
-    Wire(Box<WireError>),
-}
-
-impl Fault {
-    /// The hub's refusal of a call that asked for an agent by name, with the moment at which that one
-    /// is back, if it is known here.
-    pub(crate) fn for_agent(error: HubError, asked_for: Option<String>, agents: &Registry) -> Self {
-        let (HubError::AgentUnavailable, Some(name)) = (&error, asked_for) else {
-            return Self::Hub(error);
-        };
-        let wire = to_wire(&error, Dialect::Acp).and("agentId", echo(&name));
-        let known = AgentId::new(&*name).ok();
-        let back = known.and_then(|id| agents.get(&id)?.back_in());
-        match back {
-            Some(wait) => wire.and("retryAfter", whole_seconds(wait).max(1)).into(),
-            None => wire.into(),
-        }
-    }
-}
-
-impl From<HubError> for Fault {
-    fn from(error: HubError) -> Self {
-        Self::Hub(error)
-    }
-}
-
-impl From<WireError> for Fault {
-    fn from(error: WireError) -> Self {
-        Self::Wire(Box::new(error))
-    }
-}
 
 /// What the hub's refusal is in a dialect. Dialects without codes of their own say no more than the
 /// envelope's codes can.

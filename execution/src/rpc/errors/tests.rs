@@ -1,7 +1,7 @@
 //! The whole error table, as one page to read.
 
 use super::*;
-use interzone_hub::SubscriptionState;
+use interzone_hub::{Registry, SubscriptionState};
 use interzone_protocol::vocab::{StreamId, StreamState, SubscriptionId, TaskId};
 
 fn line(what: &str, error: &WireError) -> String {
