@@ -13,7 +13,7 @@ pub(crate) use identity::scopes;
 pub(crate) use signals::Signals;
 pub(crate) use store::records;
 
-use crate::config::{Config, LimitsConfig, LogConfig, LogFormat};
+use crate::config::{Config, LimitsConfig, LogFormat};
 use agents::Agents;
 use identity::Identity;
 use interzone_edge::audit::Audit;
@@ -110,13 +110,16 @@ fn with_cause(error: &dyn std::error::Error) -> String {
 }
 
 /// Sets up the log. Keep what it gives until the end.
-pub(crate) fn start_log(config: &LogConfig) -> Result<TelemetryGuard, StartError> {
+pub(crate) fn start_log(config: &Config) -> Result<TelemetryGuard, StartError> {
+    let trust = Trust::system_and(&config.tls.trust)?;
+    let config = &config.log;
     let headers = config.otlp_headers.iter();
     let headers = headers.map(|(name, value)| (name.clone(), Secret::new(value.as_str())));
     let otlp = config.otlp.as_ref().map(|endpoint| OtlpOptions {
         endpoint: endpoint.clone(),
         headers: headers.collect(),
         service_name: config.service_name.clone(),
+        trust,
     });
     let options = LogOptions {
         format: match config.format {
@@ -183,6 +186,8 @@ impl Running {
             agents.registry,
             hub_limits(config),
         );
+        // Before the workers claim anything: what the last process held when it died is nobody's.
+        hub.store().take_over(hub.now()).await?;
         let egress = EgressOptions {
             allow: config.egress_allow.clone(),
             trust: trust.clone(),
@@ -320,6 +325,8 @@ fn http_limits(config: &LimitsConfig) -> HttpLimits {
         body_time: config.body_time,
         request_time: config.request_time,
         idle: config.idle_time,
+        stall: config.stall_time,
+        watches: config.watches,
         connections: config.connections,
         requests: config.requests,
         ..usual

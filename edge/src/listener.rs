@@ -51,6 +51,8 @@ pub enum TurnedAway {
     Busy,
     /// The handler took longer than is allowed and was dropped. 504.
     TooSlow,
+    /// It does not say for which one host it is, as HTTP/1.1 wants. 400.
+    BadHost,
 }
 
 /// A request as it arrives: its body may still be on the way.
@@ -271,6 +273,10 @@ fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
         TurnedAway::TooSlow => (
             StatusCode::GATEWAY_TIMEOUT,
             "the request took too long and was given up\n",
+        ),
+        TurnedAway::BadHost => (
+            StatusCode::BAD_REQUEST,
+            "send one Host header, with the name of the server\n",
         ),
     };
     let mut response = Response::new(Body::from(text));

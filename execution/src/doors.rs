@@ -6,11 +6,13 @@ mod call_sse;
 mod card;
 mod jsonrpc;
 mod operators;
+mod seats;
 mod watch_sse;
 mod watch_ws;
 
 pub use answer::turned_away;
 pub use operators::OPERATE_SCOPE;
+pub(crate) use seats::Seats;
 
 use crate::zone::Zone;
 use axum::Router;

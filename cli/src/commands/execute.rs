@@ -31,7 +31,7 @@ pub(crate) struct Execute {
 impl Execute {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
         let config = Config::load(&self.config)?;
-        let log = start_log(&config.log)?;
+        let log = start_log(&config)?;
         let served = runtime::serving(config.execution.threads)?.block_on(serve(config, format));
         // What the log still holds leaves now.
         drop(log);

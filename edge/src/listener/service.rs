@@ -12,7 +12,8 @@ use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use futures_util::FutureExt;
 use futures_util::future::Either;
-use http::HeaderValue;
+use http::header::HOST;
+use http::{HeaderValue, Request, Version};
 use http_body::{Frame, SizeHint};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -41,11 +42,15 @@ impl Desk {
     ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
         let sent = request.headers().get(CORRELATION).cloned();
-        let work = Work::begin(&self).map(|work| (self.begin(request), work));
+        let work = match names_one_host(&request) {
+            true => Work::begin(&self).ok_or(TurnedAway::Busy),
+            false => Err(TurnedAway::BadHost),
+        };
+        let work = work.map(|work| (self.begin(request), work));
         async move {
             let response = match work {
-                None => self.turn_away(TurnedAway::Busy, sent),
-                Some((answer, _work)) => {
+                Err(why) => self.turn_away(why, sent),
+                Ok((answer, _work)) => {
                     match within(answer, self.shared.limits.request_time).await {
                         Some(Ok(response)) => response,
                         None => self.turn_away(TurnedAway::TooSlow, sent),
@@ -78,9 +83,24 @@ impl Desk {
         self.shared.metrics.turned_away(match why {
             TurnedAway::Busy => "busy",
             TurnedAway::TooSlow => "too_slow",
+            TurnedAway::BadHost => "bad_host",
         });
         let headers = sent.map(|sent| (CORRELATION, sent)).into_iter().collect();
         (self.shared.turn_away)(why, Correlation::from_headers(&headers))
+    }
+}
+
+/// Whether the request says for which host it is. One that names two, or none, may be for somebody
+/// else in the eyes of whoever passed it on (RFC 9112, 3.2). Later versions of HTTP see to it themselves.
+fn names_one_host<B>(request: &Request<B>) -> bool {
+    if request.version() != Version::HTTP_11 {
+        return true;
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte);
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.as_bytes().iter().all(allowed),
+        _ => false,
     }
 }
 

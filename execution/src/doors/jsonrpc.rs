@@ -9,7 +9,7 @@ use crate::zone::Zone;
 use axum::BoxError;
 use axum::body::HttpBody as Body;
 use axum::extract::State;
-use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
@@ -78,13 +78,11 @@ async fn spanned<B: Incoming>(
 async fn within<B: Incoming>(zone: &Arc<Zone>, request: Request<B>, origin: &Origin) -> Response {
     let (parts, body) = request.into_parts();
     let headers = &parts.headers;
-    if !is_json(headers) && announced(headers).is_none_or(|size| size <= zone.limits.body) {
+    if let Some(why) = unreadable(headers)
+        && announced(headers).is_none_or(|size| size <= zone.limits.body)
+    {
         zone.metrics.turned_away("media_type");
-        let error = errors::transport(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "Content-Type must be application/json",
-            "media_type",
-        );
+        let error = errors::transport(StatusCode::UNSUPPORTED_MEDIA_TYPE, why, "media_type");
         return answer::refused(&error, origin);
     }
     match body::read(body, headers, &zone.limits).await {
@@ -128,10 +126,25 @@ fn turned_away(zone: &Zone, error: &BodyError, origin: &Origin) -> Response {
     answer::refused(&error, origin)
 }
 
-/// `application/json`, whatever parameters follow.
+/// Why the body is not one that is read here: it is said not to be JSON, or to be packed.
+fn unreadable(headers: &HeaderMap) -> Option<&'static str> {
+    if !is_json(headers) {
+        return Some("Content-Type must be application/json");
+    }
+    let plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    match headers.get(CONTENT_ENCODING) {
+        Some(coding) if !plain(coding) => Some("Content-Encoding is not taken here: send it plain"),
+        _ => None,
+    }
+}
+
+/// `application/json`, whatever parameters follow, and nothing else beside it.
 fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
-    let kind = value.and_then(|value| value.split(|byte| *byte == b';').next());
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return false;
+    };
+    let kind = value.as_bytes().split(|byte| *byte == b';').next();
     kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"application/json"))
 }
 

@@ -53,7 +53,7 @@ pub(crate) async fn create(cx: &Context<'_>, params: TasksCreateParams) -> Outco
         ..NewTask::new(message.clone())
     };
     let task = cx.hub().create_task(cx.caller, new).await;
-    let task = task.map_err(|error| Fault::for_agent(error, asked_for))?;
+    let task = task.map_err(|error| Fault::for_agent(error, asked_for, cx.hub().agents()))?;
     cx.about(task.id.as_str());
     Ok(Reply::Acp(MethodResult::Task {
         task: convert::begun(&task, message),
