@@ -42,9 +42,6 @@ use store::Opened;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// The scope that opens the metrics.
-pub(crate) const OPERATE: &str = "interzone:operate";
-
 /// Why a zone did not start. Each is one line that names the way out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {

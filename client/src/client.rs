@@ -251,7 +251,7 @@ pub(crate) fn written<P: Serialize + ?Sized>(params: &P) -> Result<RawJson<'stat
 
 pub(crate) fn safety_of(method: &str) -> Safety {
     match Method::from_name(method) {
-        Some(Method::TasksGet | Method::TasksList) => Safety::Read,
+        Some(Method::TasksGet | Method::TasksList | Method::PairsFind) => Safety::Read,
         _ => Safety::Write,
     }
 }

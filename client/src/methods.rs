@@ -4,10 +4,10 @@ use crate::client::Client;
 use crate::error::{AnswerFault, Error};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{
-    Method, StreamChunk, StreamEndParams, StreamMessageParams, StreamObject, StreamStartParams,
-    SubscriptionObject, TaskList, TaskNotification, TaskObject, TasksCancelParams,
-    TasksCreateParams, TasksGetParams, TasksListParams, TasksSendParams, TasksSubscribeParams,
-    TasksUnsubscribeParams,
+    Method, PairList, PairsFindParams, StreamChunk, StreamEndParams, StreamMessageParams,
+    StreamObject, StreamStartParams, SubscriptionObject, TaskList, TaskNotification, TaskObject,
+    TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams, TasksSendParams,
+    TasksSubscribeParams, TasksUnsubscribeParams,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,10 @@ pub(crate) fn list(result: &RawJson<'_>) -> Result<TaskList, Error> {
     plain(result)
 }
 
+pub(crate) fn pairs(result: &RawJson<'_>) -> Result<PairList, Error> {
+    plain(result)
+}
+
 /// The result as it was sent.
 pub(crate) fn raw(result: &RawJson<'_>) -> Result<RawJson<'static>, Error> {
     Ok(result.clone().into_owned())
@@ -126,6 +130,8 @@ methods! {
     tasks_list(TasksListParams) -> TaskList = TasksList, list;
     /// Ends a subscription (`interzone.tasks.unsubscribe`). Gives the peer's words.
     tasks_unsubscribe(TasksUnsubscribeParams) -> String = TasksUnsubscribe, words;
+    /// Finds requests that were answered (`interzone.pairs.find`), for operators.
+    pairs_find(PairsFindParams) -> PairList = PairsFind, pairs;
 }
 
 impl Client {

@@ -90,7 +90,8 @@ fn usual(method: Method) -> Duration {
         | Method::TaskNotification
         | Method::StreamChunk
         | Method::TasksList
-        | Method::TasksUnsubscribe => 10,
+        | Method::TasksUnsubscribe
+        | Method::PairsFind => 10,
     })
 }
 

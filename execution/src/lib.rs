@@ -8,6 +8,7 @@ pub mod agents;
 mod doors;
 mod events;
 mod in_process;
+pub mod pairs;
 mod rpc;
 pub mod webhooks;
 pub mod workers;

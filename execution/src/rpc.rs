@@ -8,6 +8,7 @@ mod batch;
 mod dispatch;
 pub(crate) mod errors;
 mod known;
+mod pairs;
 mod params;
 
 pub(crate) use known::Known;
@@ -19,12 +20,13 @@ use futures_util::FutureExt;
 use interzone_edge::audit::Entry;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::Correlation;
+use interzone_hub::ports::Pair;
 use interzone_hub::{Caller, Hub, HubError};
 use interzone_jsonrpc::{
-    Answers, Batches, ErrorCode, Item, Message, Parsed, Policy, RawJson, Request, Response,
-    Rulebook, parse,
+    Answers, Batches, ErrorCode, Item, Message, Parsed, Policy, RawJson, Request, RequestId,
+    Response, Rulebook, parse,
 };
-use interzone_protocol::acp::{Method, MethodResult, Scope, TaskList};
+use interzone_protocol::acp::{Method, MethodResult, PairList, Scope, TaskList};
 use interzone_protocol::{Dialect, JsonRpcDoor};
 use serde::Serialize;
 use std::panic::AssertUnwindSafe;
@@ -71,6 +73,7 @@ pub(crate) struct Context<'z> {
     known: &'z Known,
     method: OnceLock<Method>,
     about: OnceLock<Box<str>>,
+    of: OnceLock<Box<str>>,
 }
 
 impl Context<'_> {
@@ -88,6 +91,11 @@ impl Context<'_> {
         let _ = self.about.set(id.into());
     }
 
+    /// Notes the correlation id that the caller gave within the call.
+    pub(crate) fn belongs_to(&self, correlation: &str) {
+        let _ = self.of.set(Pair::cut(correlation).into());
+    }
+
     fn needs(&self, scopes: &[Scope]) -> Result<(), Fault> {
         self.known.needs(self.zone, scopes).map_err(Fault::Wire)
     }
@@ -99,6 +107,7 @@ impl Context<'_> {
 pub(crate) enum Reply {
     Acp(MethodResult),
     List(TaskList),
+    Pairs(PairList),
     Shown(acp::handlers::Shown),
 }
 
@@ -231,11 +240,12 @@ async fn serve_item<'a>(
 ) -> (Option<Due<'a>>, Outcome) {
     match item {
         Ok(Message::Request(request)) => {
-            let outcome = recorded(zone, known, request.method(), request.params(), origin).await;
+            let (id, params) = (request.id(), request.params());
+            let outcome = recorded(zone, known, request.method(), id, params, origin).await;
             (Some(Due::Request(request)), outcome)
         }
         Ok(Message::Notification(note)) => {
-            let _ = recorded(zone, known, note.method(), note.params(), origin).await;
+            let _ = recorded(zone, known, note.method(), None, note.params(), origin).await;
             (None, Outcome::Silent)
         }
         Ok(Message::Response(_)) => (None, Outcome::Silent),
@@ -253,6 +263,7 @@ async fn recorded(
     zone: &Zone,
     known: Option<&Known>,
     name: &str,
+    id: Option<&RequestId<'_>>,
     params: Option<&RawJson<'_>>,
     origin: &Origin,
 ) -> Outcome {
@@ -266,6 +277,7 @@ async fn recorded(
         known,
         method: OnceLock::new(),
         about: OnceLock::new(),
+        of: OnceLock::new(),
     };
     // Awaited where it is made: a future that is kept first takes its room twice.
     let outcome = match AssertUnwindSafe(limited(&cx, name, params))
@@ -290,7 +302,7 @@ async fn recorded(
     let took = began.elapsed();
     let method = cx.method.get().map_or("unknown", |method| method.name());
     zone.metrics.request(method, word, took.as_secs_f64());
-    zone.audit.record(&Entry {
+    let entry = Entry {
         at: SystemTime::now(),
         who: &known.identity.principal,
         client: &known.identity.client,
@@ -301,7 +313,11 @@ async fn recorded(
         latency: took,
         correlation: origin.correlation.as_str(),
         address: origin.peer.as_ref().map(|peer| peer.address.ip()),
-    });
+    };
+    zone.audit.record(&entry);
+    if let Some(pairs) = &zone.pairs {
+        pairs.note(&entry, id, cx.of.get().map(|of| &**of));
+    }
     outcome
 }
 

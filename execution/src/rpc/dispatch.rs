@@ -3,7 +3,7 @@
 
 use super::acp::handlers;
 use super::errors::{self, Fault};
-use super::{Context, Reply, params};
+use super::{Context, Reply, pairs, params};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::Method;
 
@@ -32,6 +32,7 @@ pub(super) async fn call(
         Method::StreamChunk => Box::pin(handlers::chunk(cx, params::read(raw)?)).await,
         Method::TasksList => Box::pin(handlers::list(cx, params::read(raw)?)).await,
         Method::TasksUnsubscribe => Box::pin(handlers::unsubscribe(cx, params::read(raw)?)).await,
+        Method::PairsFind => Box::pin(pairs::find(cx, params::read(raw)?)).await,
     }
 }
 
@@ -43,6 +44,7 @@ pub(super) fn may_overtake(name: &str) -> bool {
             Method::TasksCreate
             | Method::TasksGet
             | Method::TasksList
+            | Method::PairsFind
             | Method::StreamStart
             | Method::TaskNotification,
         )
@@ -87,6 +89,7 @@ fn message_member(method: Method) -> Option<&'static str> {
         | Method::StreamEnd
         | Method::TaskNotification
         | Method::TasksList
-        | Method::TasksUnsubscribe => None,
+        | Method::TasksUnsubscribe
+        | Method::PairsFind => None,
     }
 }
