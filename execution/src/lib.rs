@@ -7,6 +7,7 @@
 pub mod agents;
 mod doors;
 mod events;
+pub mod files;
 mod in_process;
 pub mod pairs;
 mod rpc;
