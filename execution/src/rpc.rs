@@ -307,6 +307,7 @@ async fn recorded(
         who: &known.identity.principal,
         client: &known.identity.client,
         method,
+        id: None,
         subject: cx.about.get().map(|id| &**id),
         outcome: word,
         code,

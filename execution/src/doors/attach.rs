@@ -40,6 +40,7 @@ pub(super) async fn attach(
         who: &known.identity.principal,
         client: &known.identity.client,
         method: kind,
+        id: None,
         subject: parts.uri.path().split('/').nth(2),
         outcome: error.map_or("ok", |error| error.word),
         code: error.map(|error| error.code.get()),

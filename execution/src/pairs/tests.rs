@@ -16,6 +16,7 @@ fn entry<'a>(method: &'a str, subject: Option<&'a str>) -> Entry<'a> {
         who: "anna",
         client: "laptop",
         method,
+        id: None,
         subject,
         outcome: "ok",
         code: None,
