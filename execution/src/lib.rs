@@ -15,6 +15,6 @@ pub mod webhooks;
 pub mod workers;
 mod zone;
 
-pub use doors::{OPERATE_SCOPE, router, shortcut, turned_away};
+pub use doors::{AgentCore, AgentCoreOptions, OPERATE_SCOPE, router, shortcut, turned_away};
 pub use in_process::in_process;
 pub use zone::{Check, Operator, Zone, ZoneOptions};
