@@ -3,6 +3,7 @@
 mod agentcore;
 mod answer;
 mod attach;
+mod call_sse;
 mod card;
 mod jsonrpc;
 mod operators;

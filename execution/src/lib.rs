@@ -5,6 +5,7 @@
 //! may enter.
 
 pub mod agents;
+mod card;
 mod doors;
 mod events;
 pub mod files;

@@ -69,9 +69,8 @@ impl PairLog {
         (log, PairBacklog { queue, metrics })
     }
 
-    /// Notes a call by what the audit says of it. `of` is the correlation id that the caller gave
-    /// within the call.
-    pub(crate) fn note(&self, entry: &Entry<'_>, id: Option<&RequestId<'_>>, of: Option<&str>) {
+    /// Notes a call by what the audit says of it.
+    pub(crate) fn note(&self, entry: &Entry<'_>, id: Option<&RequestId<'_>>) {
         if !self.recorded.has(entry.method) {
             return;
         }
@@ -86,7 +85,6 @@ impl PairLog {
             who: kept(entry.who),
             client: kept(entry.client),
             correlation: kept(entry.correlation),
-            of: of.filter(|of| *of != entry.correlation).map(kept),
             task: entry.subject.and_then(|id| TaskId::new(id).ok()),
             outcome: kept(entry.outcome),
             code: entry.code,

@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const SESSION: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-session-id");
+const NAME: HeaderName =
+    HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-custom-correlation-id");
 const USER: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-user-id");
 
 /// How long the store may take to say whether something waits.
@@ -136,10 +138,12 @@ impl AgentCore {
 async fn invoke(State(core): State<Arc<AgentCore>>, mut request: Request) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
     let caller = core.caller(request.headers(), peer.as_deref());
-    // A session is the name under which the runtime's own logs have it.
-    let session = request.headers().get(SESSION).cloned();
-    if let (Some(session), false) = (session, request.headers().contains_key(CORRELATION)) {
-        request.headers_mut().insert(CORRELATION, session);
+    // The runtime lets only headers of its own through. Without a name, a session is the one under
+    // which its logs have the call.
+    let headers = request.headers_mut();
+    let name = headers.get(NAME).or_else(|| headers.get(SESSION)).cloned();
+    if let (Some(name), false) = (name, headers.contains_key(CORRELATION)) {
+        headers.insert(CORRELATION, name);
     }
     jsonrpc::answer(Arc::clone(&core.zone), request, Some(caller)).await
 }

@@ -64,7 +64,6 @@ fn object(pair: Pair, traces: &HashMap<TaskId, Option<TaskTrace>>) -> PairObject
         who: pair.who,
         client: pair.client,
         correlation_id: pair.correlation,
-        given_correlation_id: pair.of,
         outcome: pair.outcome,
         code: pair.code,
         address: pair.address.map(|address| address.to_string()),

@@ -24,8 +24,6 @@ pub struct Pair {
     pub client: String,
     /// The name under which the request is in the logs.
     pub correlation: String,
-    /// The name that the caller gave to what it belongs to, if it is another.
-    pub of: Option<String>,
     /// The task that it was about.
     pub task: Option<TaskId>,
     /// How it went, in a word.
@@ -53,7 +51,7 @@ impl Pair {
 pub struct PairQuery {
     /// With this id, as JSON writes it.
     pub id: Option<String>,
-    /// Under this name, be it the logs' or the caller's.
+    /// Under this name.
     pub correlation: Option<String>,
     /// About this task.
     pub task: Option<TaskId>,

@@ -12,7 +12,7 @@ pub struct PairsFindParams {
     /// The id of a request; `1` and `"1"` are two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<RequestId<'static>>,
-    /// The correlation id: the one in the logs, or the one that the caller gave.
+    /// The correlation id, as it is in the logs: the one that the caller gave, if it was usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// The task that requests were about.
@@ -52,9 +52,6 @@ pub struct PairObject {
     pub client: String,
     /// The correlation id in the logs.
     pub correlation_id: String,
-    /// The correlation id that the caller gave, if it is another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub given_correlation_id: Option<String>,
     /// How it went, in a word.
     pub outcome: String,
     /// The error's code, if there was one.

@@ -13,22 +13,22 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 const NOTE: &str = "
-    INSERT INTO pairs (at, took, id, method, who, client, correlation, belongs_to,
-                       task_id, outcome, code, address)
+    INSERT INTO pairs (at, took, id, method, who, client, correlation, task_id,
+                       outcome, code, address)
     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[],
-                         $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-                         $11::integer[], $12::text[])
+                         $6::text[], $7::text[], $8::text[], $9::text[],
+                         $10::integer[], $11::text[])
     RETURNING true";
 
 const COLUMNS: &str = "
-    SELECT at, took, id, method, who, client, correlation, belongs_to, task_id, outcome, code,
+    SELECT at, took, id, method, who, client, correlation, task_id, outcome, code,
            address
     FROM pairs WHERE";
 
 /// What is left to ask once the rows were found by an index.
 const REST: &str = "
       AND ($1::text IS NULL OR id = $1)
-      AND ($2::text IS NULL OR correlation = $2 OR belongs_to = $2)
+      AND ($2::text IS NULL OR correlation = $2)
       AND ($3::text IS NULL OR task_id = $3)
       AND at >= $4
     ORDER BY at DESC, number DESC LIMIT $5";
@@ -43,7 +43,6 @@ struct Columns {
     who: Vec<String>,
     client: Vec<String>,
     correlation: Vec<String>,
-    of: Vec<Option<String>>,
     task: Vec<Option<String>>,
     outcome: Vec<String>,
     code: Vec<Option<i32>>,
@@ -62,7 +61,6 @@ impl Columns {
             columns.who.push(kept(&pair.who));
             columns.client.push(kept(&pair.client));
             columns.correlation.push(kept(&pair.correlation));
-            columns.of.push(pair.of.as_deref().map(kept));
             columns
                 .task
                 .push(pair.task.as_ref().map(|task| task.to_string()));
@@ -88,7 +86,7 @@ impl PairStore for PostgresStore {
             return Ok(());
         }
         let all = Columns::of(&pairs);
-        let params: [&(dyn ToSql + Sync); 12] = [
+        let params: [&(dyn ToSql + Sync); 11] = [
             &all.at,
             &all.took,
             &all.id,
@@ -96,7 +94,6 @@ impl PairStore for PostgresStore {
             &all.who,
             &all.client,
             &all.correlation,
-            &all.of,
             &all.task,
             &all.outcome,
             &all.code,
@@ -120,7 +117,7 @@ impl PairStore for PostgresStore {
         } else if query.id.is_some() {
             "id = $1"
         } else if query.correlation.is_some() {
-            "(correlation = $2 OR belongs_to = $2)"
+            "correlation = $2"
         } else {
             "true"
         };
@@ -147,11 +144,10 @@ fn read(row: &Row) -> Result<Pair, StoreError> {
         who: text(4),
         client: text(5),
         correlation: text(6),
-        of: optional(7).map(unescaped),
-        task: optional(8).map(|task| word("a task", task)).transpose()?,
-        outcome: text(9),
-        code: row.get(10),
-        address: optional(11)
+        task: optional(7).map(|task| word("a task", task)).transpose()?,
+        outcome: text(8),
+        code: row.get(9),
+        address: optional(10)
             .map(|address| word("an address", address))
             .transpose()?,
     })

@@ -9,15 +9,15 @@ use interzone_hub::ports::{Pair, PairQuery, PairStore, StoreError};
 use rusqlite::{Row, params};
 use std::time::Duration;
 
-const NOTE: &str = "INSERT INTO pairs (at, took, id, method, who, client, correlation, belongs_to, \
-    task_id, outcome, code, address) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+const NOTE: &str = "INSERT INTO pairs (at, took, id, method, who, client, correlation, task_id, \
+    outcome, code, address) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
-const COLUMNS: &str = "SELECT at, took, id, method, who, client, correlation, belongs_to, task_id, \
-    outcome, code, address FROM pairs WHERE";
+const COLUMNS: &str = "SELECT at, took, id, method, who, client, correlation, task_id, outcome, \
+    code, address FROM pairs WHERE";
 
 /// What is left to ask once the rows were found by an index.
 const REST: &str = "AND (?1 IS NULL OR id = ?1) \
-    AND (?2 IS NULL OR correlation = ?2 OR belongs_to = ?2) AND (?3 IS NULL OR task_id = ?3) \
+    AND (?2 IS NULL OR correlation = ?2) AND (?3 IS NULL OR task_id = ?3) \
     AND at >= ?4 ORDER BY at DESC, row DESC LIMIT ?5";
 
 #[async_trait]
@@ -36,7 +36,6 @@ impl PairStore for SqliteStore {
                         Pair::cut(&pair.who),
                         Pair::cut(&pair.client),
                         Pair::cut(&pair.correlation),
-                        pair.of.as_deref().map(Pair::cut),
                         pair.task.as_ref().map(|task| task.as_str()),
                         Pair::cut(&pair.outcome),
                         pair.code,
@@ -57,7 +56,7 @@ impl PairStore for SqliteStore {
             } else if query.id.is_some() {
                 "id = ?1"
             } else if query.correlation.is_some() {
-                "(correlation = ?2 OR belongs_to = ?2)"
+                "correlation = ?2"
             } else {
                 "true"
             };
@@ -76,8 +75,8 @@ impl PairStore for SqliteStore {
 }
 
 fn read(row: &Row<'_>) -> Outcome<Pair> {
-    let task: Option<String> = row.get(8)?;
-    let address: Option<String> = row.get(11)?;
+    let task: Option<String> = row.get(7)?;
+    let address: Option<String> = row.get(10)?;
     Ok(Pair {
         at: moment(row.get(0)?),
         took: Duration::from_micros(count("a time", row.get(1)?)?),
@@ -86,10 +85,9 @@ fn read(row: &Row<'_>) -> Outcome<Pair> {
         who: row.get(4)?,
         client: row.get(5)?,
         correlation: row.get(6)?,
-        of: row.get(7)?,
         task: task.map(|task| word("a task", &task)).transpose()?,
-        outcome: row.get(9)?,
-        code: row.get(10)?,
+        outcome: row.get(8)?,
+        code: row.get(9)?,
         address: address
             .map(|address| word("an address", &address))
             .transpose()?,

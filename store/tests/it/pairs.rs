@@ -27,7 +27,6 @@ fn pair(id: &str, now: i64) -> Pair {
         who: "anna".to_owned(),
         client: "laptop".to_owned(),
         correlation: format!("c-{id}"),
-        of: None,
         task: None,
         outcome: "ok".to_owned(),
         code: None,
@@ -52,7 +51,6 @@ async fn come_back_as_they_were(on: Engine) {
     one.note_pairs(Vec::new()).await.unwrap();
     assert_eq!(two.pairs(&any()).await.unwrap(), []);
     let whole = Pair {
-        of: Some("run 7".to_owned()),
         task: Some(task_id("t")),
         outcome: "agent_failed".to_owned(),
         code: Some(-32000),
@@ -74,7 +72,6 @@ async fn are_found_by_id_by_name_and_by_task(on: Engine) {
     let store = &*on.node().await;
     let about = Pair {
         task: Some(task_id("t")),
-        of: Some("whole".to_owned()),
         ..pair("1", 1)
     };
     let others = vec![about, pair("\"1\"", 2), pair("2", 3)];
@@ -91,7 +88,6 @@ async fn are_found_by_id_by_name_and_by_task(on: Engine) {
         ..any()
     };
     assert_eq!(ids(store, &by_name("c-2")).await, ["2"]);
-    assert_eq!(ids(store, &by_name("whole")).await, ["1"]);
     assert!(ids(store, &by_name("2")).await.is_empty());
     let by_task = PairQuery {
         task: Some(task_id("t")),

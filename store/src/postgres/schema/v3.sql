@@ -9,7 +9,6 @@ CREATE TABLE pairs (
     who         text COLLATE "C" NOT NULL,
     client      text COLLATE "C" NOT NULL,
     correlation text COLLATE "C" NOT NULL,
-    belongs_to  text COLLATE "C",
     task_id     text COLLATE "C",
     outcome     text COLLATE "C" NOT NULL,
     code        integer,
@@ -18,5 +17,4 @@ CREATE TABLE pairs (
 CREATE INDEX pairs_age ON pairs (at DESC, number DESC);
 CREATE INDEX pairs_by_id ON pairs (id, at DESC, number DESC) WHERE id IS NOT NULL;
 CREATE INDEX pairs_by_correlation ON pairs (correlation);
-CREATE INDEX pairs_by_whole ON pairs (belongs_to) WHERE belongs_to IS NOT NULL;
 CREATE INDEX pairs_by_task ON pairs (task_id) WHERE task_id IS NOT NULL;

@@ -9,7 +9,6 @@ CREATE TABLE pairs (
     who TEXT NOT NULL,
     client TEXT NOT NULL,
     correlation TEXT NOT NULL,
-    belongs_to TEXT,
     task_id TEXT,
     outcome TEXT NOT NULL,
     code INTEGER,
@@ -18,5 +17,4 @@ CREATE TABLE pairs (
 CREATE INDEX pairs_age ON pairs (at);
 CREATE INDEX pairs_by_id ON pairs (id, at) WHERE id IS NOT NULL;
 CREATE INDEX pairs_by_correlation ON pairs (correlation, at);
-CREATE INDEX pairs_by_whole ON pairs (belongs_to, at) WHERE belongs_to IS NOT NULL;
 CREATE INDEX pairs_by_task ON pairs (task_id, at) WHERE task_id IS NOT NULL;
