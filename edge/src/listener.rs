@@ -9,6 +9,7 @@ mod pulse;
 mod service;
 mod wire;
 
+use crate::auth::Identity;
 use crate::limits::HttpLimits;
 use crate::request::Correlation;
 use crate::telemetry::Metrics;
@@ -36,12 +37,15 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from
 const FALL: Duration = Duration::from_secs(1);
 
 /// Who is at the other end of a connection. Every request has it in its extensions, as `Arc<Peer>`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// Where the connection comes from.
     pub address: SocketAddr,
     /// The SHA-256 of the client's certificate, if it showed one. It has been verified.
     pub certificate: Option<[u8; 32]>,
+    /// Who calls, if whoever let the connection through has proved it. A listener never says so: only a
+    /// door may that knows its platform.
+    pub vouched: Option<Arc<Identity>>,
 }
 
 /// Why a request gets no answer from its handler.
@@ -81,7 +85,8 @@ struct Shared {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    tls: ServerTls,
+    /// None where HTTP is spoken plainly.
+    tls: Option<ServerTls>,
     limits: HttpLimits,
     metrics: Arc<Metrics>,
     turn_away: Box<TurnAway>,
@@ -93,6 +98,25 @@ impl Listener {
     pub async fn bind(
         address: SocketAddr,
         tls: ServerTls,
+        limits: HttpLimits,
+        metrics: Arc<Metrics>,
+    ) -> std::io::Result<Self> {
+        Self::bind_as(address, Some(tls), limits, metrics).await
+    }
+
+    /// As [`bind`](Self::bind), for a place whose platform ends TLS before us and lets nobody else in:
+    /// HTTP/1.1 without TLS, under the same limits. Anywhere else it gives away what is said.
+    pub async fn bind_plain(
+        address: SocketAddr,
+        limits: HttpLimits,
+        metrics: Arc<Metrics>,
+    ) -> std::io::Result<Self> {
+        Self::bind_as(address, None, limits, metrics).await
+    }
+
+    async fn bind_as(
+        address: SocketAddr,
+        tls: Option<ServerTls>,
         limits: HttpLimits,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
@@ -168,7 +192,7 @@ impl Listener {
                 stream,
                 address,
                 permit,
-                tls: self.tls.config(),
+                tls: self.tls.as_ref().map(ServerTls::config),
             };
             tokio::spawn(connection::welcome(
                 newcomer,

@@ -1,5 +1,6 @@
 //! The doors of the zone: which address leads where. What is said through them is decided behind them.
 
+mod agentcore;
 mod answer;
 mod attach;
 mod call_sse;
@@ -10,6 +11,7 @@ mod seats;
 mod watch_sse;
 mod watch_ws;
 
+pub use agentcore::{AgentCore, AgentCoreOptions};
 pub use answer::turned_away;
 pub use operators::OPERATE_SCOPE;
 pub(crate) use seats::Seats;

@@ -11,6 +11,7 @@ mod context;
 mod dispatch;
 pub(crate) mod errors;
 mod known;
+mod pairs;
 mod params;
 mod record;
 mod rejected;

@@ -13,8 +13,9 @@ use crate::runtime;
 use crate::wiring::{Running, Signals, StartError, start_log};
 use clap::Args;
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{AccountError, Clients, Grant, Keep, NewClient, People};
+use interzone_edge::issuer::{AccountError, Client, Clients, Grant, Keep, NewClient, People};
 use interzone_edge::tls::DevCa;
+use interzone_protocol::acp::Scope;
 use serde_json::json;
 use std::fs;
 use std::io::{self, Write};
@@ -111,24 +112,34 @@ impl Up {
         let people = People::new(keep, Clock::machine());
         // A profile that cannot be read any more is made anew.
         let old = Profile::read(&self.folder).ok().flatten();
+        let mut id = None;
         if let Some(old) = old {
             let known = clients
                 .get(&old.client_id)
                 .await
                 .map_err(StartError::Account)?;
-            if known.is_some() && old.url == url {
-                return Ok(old);
-            }
-            if known.is_some() {
-                return self.keep(Profile {
-                    url: url.to_owned(),
-                    ..old
-                });
+            let may = |known: &Client| scopes().iter().all(|scope| known.scopes.contains(scope));
+            match known {
+                Some(known) if may(&known) && old.url == url => return Ok(old),
+                Some(known) if may(&known) => {
+                    return self.keep(Profile {
+                        url: url.to_owned(),
+                        ..old
+                    });
+                }
+                // An older one that may less is made anew under its name, by which its tasks go.
+                Some(known) => {
+                    let removed = clients.remove(&known.id).await;
+                    removed.map_err(StartError::Account)?;
+                    id = Some(known.id);
+                }
+                None => {}
             }
         }
         let new = NewClient {
+            id,
             name: "interzone up".to_owned(),
-            scopes: all_of_acp(),
+            scopes: scopes(),
             redirect_uris: vec![CALLBACK.to_owned()],
             grants: vec![Grant::ClientCredentials, Grant::AuthorizationCode],
             ..NewClient::default()
@@ -176,6 +187,7 @@ impl Up {
                 "ask the agent and get a file",
             ),
             ("interzone task list", "see your tasks"),
+            ("interzone pairs", "see what became of requests"),
             (check.as_str(), "see that all is as it should be"),
         ] {
             writeln!(out, "  {command:<width$}  {what}", width = check.len())?;
@@ -187,6 +199,13 @@ impl Up {
     fn shown(&self) -> String {
         printable::text(&self.folder.to_string_lossy())
     }
+}
+
+/// Everything: whoever has a zone of their own also looks after it.
+fn scopes() -> Vec<String> {
+    let mut scopes = all_of_acp();
+    scopes.push(Scope::Operate.name().to_owned());
+    scopes
 }
 
 /// A small configuration as TOML: tables, keys and strings.

@@ -25,7 +25,8 @@ fn root() -> PathBuf {
 #[test]
 fn the_least_is_enough() {
     let config = read(LEAST, &[]).unwrap();
-    assert_eq!(config.tls.cert, Path::new("/etc/interzone/cert.pem"));
+    let server = config.tls.server.as_ref().unwrap();
+    assert_eq!(server.cert, Path::new("/etc/interzone/cert.pem"));
     assert_eq!(
         config.execution.public_url.as_str(),
         "https://localhost:8443/"

@@ -110,6 +110,7 @@ pub struct Metrics {
     agent_runs: Family<AgentOutcome, Counter>,
     agent_run_seconds: Times<Agent>,
     audit_dropped: Counter,
+    pairs_dropped: Counter,
 }
 
 impl Metrics {
@@ -147,6 +148,11 @@ impl Metrics {
                 r,
                 "audit_lines_dropped",
                 "Lines of the audit that were not written",
+            ),
+            pairs_dropped: with(
+                r,
+                "pairs_dropped",
+                "Answered requests that were not noted for operators",
             ),
             registry,
         }
@@ -244,6 +250,11 @@ impl Metrics {
         self.audit_dropped.inc_by(lines);
     }
 
+    /// So many answered requests could not be noted.
+    pub fn pairs_dropped(&self, pairs: u64) {
+        self.pairs_dropped.inc_by(pairs);
+    }
+
     /// Everything as text, of the media type [`MEDIA_TYPE`].
     pub fn encode(&self) -> String {
         let mut text = String::with_capacity(8 * 1024);
@@ -329,6 +340,7 @@ mod tests {
         metrics.webhook("delivered");
         metrics.agent_run("demo", "completed", Duration::from_secs(2));
         metrics.audit_dropped();
+        metrics.pairs_dropped(3);
         let connection = metrics.connection();
         let watchers = (metrics.watcher("sse"), metrics.watcher("sse"));
         let text = metrics.encode();
@@ -349,6 +361,7 @@ mod tests {
             "interzone_agent_runs_total{agent=\"demo\",outcome=\"completed\"} 1",
             "interzone_agent_run_duration_seconds_sum{agent=\"demo\"} 2.0",
             "interzone_audit_lines_dropped_total 1",
+            "interzone_pairs_dropped_total 3",
             "interzone_connections 1",
             "interzone_watchers{kind=\"sse\"} 2",
             "# EOF",

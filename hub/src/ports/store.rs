@@ -1,7 +1,7 @@
 //! What a store reads and writes, one trait for each concern. The rules that hold for all of them
 //! stand above, in `ports`.
 
-use super::{Commit, RecordStore, StoreError, Wake};
+use super::{Commit, PairStore, RecordStore, StoreError, Wake};
 use crate::event::{Event, Subject};
 use crate::outbox::{OutboxEntry, Settlement};
 use crate::packed::{BlobId, Packed};
@@ -311,7 +311,15 @@ pub trait Upkeep: Send + Sync {
 
 /// All of it.
 pub trait Store:
-    TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + RecordStore + Upkeep
+    TaskStore
+    + StreamStore
+    + WorkStore
+    + OutboxStore
+    + TopicStore
+    + QuotaStore
+    + RecordStore
+    + PairStore
+    + Upkeep
 {
 }
 
@@ -323,6 +331,7 @@ impl<S> Store for S where
         + TopicStore
         + QuotaStore
         + RecordStore
+        + PairStore
         + Upkeep
 {
 }
