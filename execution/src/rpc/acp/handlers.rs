@@ -98,9 +98,7 @@ impl Shown {
             task: convert::detail(detail, self.messages, self.artifacts),
         }
     }
-}
 
-impl Shown {
     /// What was written for all, if it may be shown to this one. It was checked when it was written, so
     /// nobody has to look at it again.
     pub(crate) fn written(&self) -> Option<&str> {
