@@ -13,6 +13,7 @@ mod zone;
 
 mod agents;
 mod bad_input;
+mod consent;
 mod crash;
 mod floods;
 mod forged;
