@@ -213,6 +213,8 @@ impl Running {
             public_url: config.execution.public_url.clone(),
             always_200: config.execution.always_200,
             batch: config.limits.batch,
+            sync_budget: ZoneOptions::SYNC_BUDGET,
+            files: Arc::default(),
             operator: operator(config),
             checks: vec![Arc::new(move || workers_unwell(&watched))],
             stop: stop.clone(),

@@ -32,6 +32,8 @@ pub struct Entry<'a> {
     pub client: &'a str,
     /// What was asked for.
     pub method: &'a str,
+    /// The id of the call itself, as its caller gave it.
+    pub id: Option<&'a str>,
     /// The id of the task or stream that it was about.
     pub subject: Option<&'a str>,
     /// How it went, in a word.
@@ -124,6 +126,8 @@ struct Line<'a> {
     client: &'a str,
     method: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     subject: Option<&'a str>,
     outcome: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,6 +145,7 @@ impl<'a> Line<'a> {
             who: short(entry.who),
             client: short(entry.client),
             method: short(entry.method),
+            id: entry.id.map(short),
             subject: entry.subject.map(short),
             outcome: short(entry.outcome),
             code: entry.code,
@@ -209,6 +214,7 @@ mod tests {
             who: "alice",
             client: "laptop",
             method,
+            id: Some("req-1"),
             subject: Some("task-1"),
             outcome: "refused",
             code: Some(7),
@@ -241,7 +247,7 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         let expect = json!({
             "at": "2024-02-29T12:34:56.789Z", "who": "alice", "client": "laptop",
-            "method": "tasks.get", "subject": "task-1", "outcome": "refused", "code": 7,
+            "method": "tasks.get", "id": "req-1", "subject": "task-1", "outcome": "refused", "code": 7,
             "latency_ms": 1.234, "correlation": "abc", "address": "127.0.0.1",
         });
         assert_eq!(line, expect);

@@ -108,6 +108,22 @@ pub fn hold(answer: Vec<u8>, asked: usize, limits: &HttpLimits) -> Result<Bytes,
     }
 }
 
+/// Room for an answer of so many bytes that is sent in pieces, for as long as it lives.
+pub fn room(bytes: usize, limits: &HttpLimits) -> Result<Room, BodyError> {
+    let taken = if bytes <= BodyRoom::PAGE {
+        None
+    } else {
+        Some(limits.answers.take(bytes).ok_or(BodyError::NoRoom)?)
+    };
+    Ok(Room(taken))
+}
+
+/// Memory that an answer takes.
+#[derive(Debug)]
+pub struct Room(
+    #[expect(dead_code, reason = "held for as long as it lives")] Option<OwnedSemaphorePermit>,
+);
+
 /// A body with the room that it takes.
 struct Held<B> {
     bytes: B,

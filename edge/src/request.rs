@@ -38,6 +38,11 @@ impl Correlation {
             .unwrap_or_else(Self::fresh)
     }
 
+    /// The one that the caller gave elsewhere than in the headers, if it is well-formed.
+    pub fn given(text: &str) -> Option<Self> {
+        Self::parse(text.as_bytes())
+    }
+
     /// A new one, a UUID. It is not a secret: whoever sees some of them may guess others.
     pub fn fresh() -> Self {
         let id = uuid::Builder::from_random_bytes(sixteen_bytes()).into_uuid();

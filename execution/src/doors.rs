@@ -2,6 +2,7 @@
 
 mod answer;
 mod attach;
+mod call_sse;
 mod card;
 mod jsonrpc;
 mod operators;

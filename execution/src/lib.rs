@@ -5,8 +5,10 @@
 //! may enter.
 
 pub mod agents;
+mod card;
 mod doors;
 mod events;
+pub mod files;
 mod in_process;
 mod rpc;
 pub mod webhooks;

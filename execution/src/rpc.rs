@@ -5,45 +5,89 @@
 
 pub(crate) mod acp;
 mod batch;
+mod called;
+pub(crate) mod content;
+mod context;
 mod dispatch;
 pub(crate) mod errors;
 mod known;
 mod params;
+mod record;
+mod rejected;
+pub(crate) mod zone;
 
+pub(crate) use context::{Context, Reply};
 pub(crate) use known::Known;
 
 use crate::zone::Zone;
 use axum::http::{HeaderMap, StatusCode};
+use called::Called;
+use content::{Content, Writing};
 use errors::{Fault, WireError, finished_at, to_wire};
 use futures_util::FutureExt;
-use interzone_edge::audit::Entry;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::Correlation;
-use interzone_hub::{Caller, Hub, HubError};
+use interzone_hub::HubError;
 use interzone_jsonrpc::{
-    Answers, Batches, ErrorCode, Item, Message, Parsed, Policy, RawJson, Request, Response,
+    Batches, ErrorCode, Item, Message, Parsed, Policy, RawJson, Request, RequestId, Response,
     Rulebook, parse,
 };
-use interzone_protocol::acp::{Method, MethodResult, Scope, TaskList};
 use interzone_protocol::{Dialect, JsonRpcDoor};
-use serde::Serialize;
+use record::Line;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime};
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Where a request came from, and by which name it is found again.
 pub(crate) struct Origin {
     pub(crate) correlation: Correlation,
     pub(crate) peer: Option<Arc<Peer>>,
+    /// When it came.
+    pub(crate) arrived: Instant,
+    /// Whether its caller takes an answer while it is being made.
+    pub(crate) live: bool,
+}
+
+impl Origin {
+    /// Until when its calls may wait for something to answer: all of them together.
+    fn until(&self, zone: &Zone) -> Instant {
+        self.arrived + zone.sync_budget
+    }
+
+    /// The same, answered all at once.
+    fn all_at_once(&self) -> Self {
+        Self {
+            correlation: self.correlation.clone(),
+            peer: self.peer.clone(),
+            arrived: self.arrived,
+            live: false,
+        }
+    }
 }
 
 /// What came of a request.
 pub(crate) struct Served {
     pub(crate) status: StatusCode,
     /// The bytes to send back; none if nothing is due.
-    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) body: Option<Content>,
+    /// The name of the request, if a single call gave it another.
+    pub(crate) correlation: Option<Correlation>,
     /// What went wrong with a single call or with the whole, for the headers.
     pub(crate) error: Option<Box<WireError>>,
+    /// The call that goes on in place of the bytes, and who made it.
+    pub(crate) live: Option<(Box<zone::Live>, Option<Known>)>,
+}
+
+impl Served {
+    fn new(status: StatusCode, body: Option<Content>) -> Self {
+        Self {
+            status,
+            body,
+            correlation: None,
+            error: None,
+            live: None,
+        }
+    }
 }
 
 /// The rules of the shared endpoint, with as long batches as are configured.
@@ -64,44 +108,6 @@ impl Rulebook for Door {
     }
 }
 
-/// One call while it is served.
-pub(crate) struct Context<'z> {
-    pub(crate) zone: &'z Zone,
-    pub(crate) caller: &'z Caller,
-    known: &'z Known,
-    method: OnceLock<Method>,
-    about: OnceLock<Box<str>>,
-}
-
-impl Context<'_> {
-    pub(crate) fn hub(&self) -> &Hub {
-        &self.zone.hub
-    }
-
-    /// Notes which method it is.
-    fn is(&self, method: Method) {
-        let _ = self.method.set(method);
-    }
-
-    /// Notes which task or stream it is about.
-    pub(crate) fn about(&self, id: &str) {
-        let _ = self.about.set(id.into());
-    }
-
-    fn needs(&self, scopes: &[Scope]) -> Result<(), Fault> {
-        self.known.needs(self.zone, scopes).map_err(Fault::Wire)
-    }
-}
-
-/// What a call answers.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum Reply {
-    Acp(MethodResult),
-    List(TaskList),
-    Shown(acp::handlers::Shown),
-}
-
 /// Serves the body of a request whose sender has yet to prove who they are.
 pub(crate) async fn serve(
     zone: &Zone,
@@ -116,20 +122,14 @@ pub(crate) async fn serve(
         return answer(zone, None, parsed, origin).await;
     }
     match Known::by(zone, headers, origin.peer.as_deref()).await {
-        Ok(known) => answer(zone, Some(&known), parsed, origin).await,
-        Err(error) => {
-            let id = match &parsed {
-                Parsed::One(Ok(Message::Request(request))) => request.id().cloned(),
-                _ => None,
-            };
-            let mut body = Vec::new();
-            Response::failure(id, error.error()).write_to(&mut body);
-            Served {
-                status: error.http,
-                body: Some(body),
-                error: Some(error),
+        Ok(known) => {
+            let mut served = answer(zone, Some(&known), parsed, origin).await;
+            if let Some((_, who)) = &mut served.live {
+                *who = Some(known);
             }
+            served
         }
+        Err(error) => unproved(&parsed, *error),
     }
 }
 
@@ -141,57 +141,83 @@ pub(crate) async fn serve_known(
     origin: &Origin,
 ) -> Option<Vec<u8>> {
     let parsed = parse(frame, &Door { batch: zone.batch });
-    answer(zone, Some(known), parsed, origin).await.body
+    let served = answer(zone, Some(known), parsed, origin).await;
+    served.body.map(Content::joined)
+}
+
+/// What is told to somebody who has not proved who they are.
+fn unproved(parsed: &Parsed<'_>, error: WireError) -> Served {
+    let request = match parsed {
+        Parsed::One(Ok(Message::Request(request))) => Some(request),
+        _ => None,
+    };
+    let dialect = request.and_then(|request| Dialect::of_method(request.method()));
+    let error = match dialect {
+        Some(Dialect::Zone) => errors::zone::dressed(error),
+        _ => error,
+    };
+    let body = rejected::unproved(request.and_then(|request| request.id().cloned()), &error);
+    Served {
+        error: Some(Box::new(error.clone())),
+        ..Served::new(error.http, Some(Content::new(body, Vec::new())))
+    }
 }
 
 /// Serves what was parsed. Without somebody known there is nothing but a rejection in it.
 async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: &Origin) -> Served {
-    let mut answers = Answers::to(&parsed);
+    let mut answers = Writing::to(&parsed);
     match parsed {
         Parsed::One(item) => {
-            let (due, outcome) = serve_item(zone, known, item, origin).await;
-            let (status, error) = match &outcome {
-                Outcome::Failed(error) => (error.http, true),
-                Outcome::Rejected(code) => (status_of_rejection(*code), false),
-                Outcome::Done(_) | Outcome::Silent => (StatusCode::OK, false),
+            let Done {
+                due,
+                outcome,
+                correlation,
+            } = serve_item(zone, known, item, origin).await;
+            let status = match &outcome {
+                Outcome::Failed(error) => error.http,
+                Outcome::Rejected(code) => rejected::status(*code),
+                Outcome::Done(_) | Outcome::Silent => StatusCode::OK,
             };
-            put(&mut answers, due.as_ref(), &outcome);
+            let (error, live) = match outcome {
+                Outcome::Done(Reply::Live(live)) => (None, Some((live, None))),
+                outcome => {
+                    put(&mut answers, due.as_ref(), &outcome);
+                    match outcome {
+                        Outcome::Failed(failed) => (Some(failed), None),
+                        _ => (None, None),
+                    }
+                }
+            };
             let body = answers.finish();
-            let status = if body.is_none() {
-                StatusCode::NO_CONTENT
-            } else {
-                status
-            };
-            let error = match outcome {
-                Outcome::Failed(failed) if error => Some(failed),
-                _ => None,
+            let status = match (&body, &live) {
+                (None, None) => StatusCode::NO_CONTENT,
+                _ => status,
             };
             Served {
                 status,
                 body,
+                correlation,
                 error,
+                live,
             }
         }
         // In a box, so that a single call does not take the room of many.
         Parsed::Batch(items) => {
-            let calls = batch::serve(zone, known, items, origin, &mut answers);
+            let origin = origin.all_at_once();
+            let calls = batch::serve(zone, known, items, &origin, &mut answers);
             Box::pin(calls).await;
             batch_served(answers)
         }
     }
 }
 
-fn batch_served(answers: Answers) -> Served {
+fn batch_served(answers: Writing) -> Served {
     let body = answers.finish();
     let status = match body {
         Some(_) => StatusCode::OK,
         None => StatusCode::NO_CONTENT,
     };
-    Served {
-        status,
-        body,
-        error: None,
-    }
+    Served::new(status, body)
 }
 
 /// What somebody waits to be answered.
@@ -208,13 +234,17 @@ enum Outcome {
     Silent,
 }
 
-fn put(answers: &mut Answers, due: Option<&Due<'_>>, outcome: &Outcome) {
+/// A message that was served.
+struct Done<'a> {
+    due: Option<Due<'a>>,
+    outcome: Outcome,
+    /// The name that the call gave itself.
+    correlation: Option<Correlation>,
+}
+
+fn put(answers: &mut Writing, due: Option<&Due<'_>>, outcome: &Outcome) {
     match (due, outcome) {
-        (Some(Due::Request(request)), Outcome::Done(reply)) => {
-            if let Err(error) = answers.result(request, reply) {
-                tracing::error!(%error, "a result could not be written");
-            }
-        }
+        (Some(Due::Request(request)), Outcome::Done(reply)) => answers.result(request, reply),
         (Some(Due::Request(request)), Outcome::Failed(error)) => {
             answers.push(&request.fail(error.error()));
         }
@@ -228,45 +258,49 @@ async fn serve_item<'a>(
     known: Option<&Known>,
     item: Item<'a>,
     origin: &Origin,
-) -> (Option<Due<'a>>, Outcome) {
-    match item {
+) -> Done<'a> {
+    let (due, outcome, correlation) = match item {
         Ok(Message::Request(request)) => {
-            let outcome = recorded(zone, known, request.method(), request.params(), origin).await;
-            (Some(Due::Request(request)), outcome)
+            let call = (request.method(), request.params(), request.id());
+            let (outcome, correlation) = recorded(zone, known, call, origin).await;
+            (Some(Due::Request(request)), outcome, correlation)
         }
         Ok(Message::Notification(note)) => {
-            let _ = recorded(zone, known, note.method(), note.params(), origin).await;
-            (None, Outcome::Silent)
+            let call = (note.method(), note.params(), None);
+            let _ = recorded(zone, known, call, origin).await;
+            (None, Outcome::Silent, None)
         }
-        Ok(Message::Response(_)) => (None, Outcome::Silent),
+        Ok(Message::Response(_)) => (None, Outcome::Silent, None),
         Err(rejection) => {
             let code = rejection.problem().code();
             zone.metrics.request("none", "rejected", 0.0);
-            let due = rejection.answer().map(Due::Rejection);
-            (due, Outcome::Rejected(code))
+            let due = rejected::answer(&rejection).map(Due::Rejection);
+            (due, Outcome::Rejected(code), None)
         }
+    };
+    Done {
+        due,
+        outcome,
+        correlation,
     }
 }
+
+/// A call: its method, its params, its id.
+type Call<'c> = (&'c str, Option<&'c RawJson<'c>>, Option<&'c RequestId<'c>>);
 
 /// Serves one call, and leaves word of it.
 async fn recorded(
     zone: &Zone,
     known: Option<&Known>,
-    name: &str,
-    params: Option<&RawJson<'_>>,
+    (name, params, id): Call<'_>,
     origin: &Origin,
-) -> Outcome {
+) -> (Outcome, Option<Correlation>) {
     let Some(known) = known else {
-        return Outcome::Failed(Box::new(errors::internal("nobody")));
+        let nobody = Box::new(errors::internal("nobody"));
+        return (Outcome::Failed(nobody), None);
     };
     let began = Instant::now();
-    let cx = Context {
-        zone,
-        caller: &known.caller,
-        known,
-        method: OnceLock::new(),
-        about: OnceLock::new(),
-    };
+    let cx = Context::new(zone, known, origin, id);
     // Awaited where it is made: a future that is kept first takes its room twice.
     let outcome = match AssertUnwindSafe(limited(&cx, name, params))
         .catch_unwind()
@@ -275,34 +309,41 @@ async fn recorded(
         Ok(Ok(reply)) => Outcome::Done(reply),
         Ok(Err(Fault::Wire(error))) => Outcome::Failed(error),
         Ok(Err(Fault::Hub(error))) => {
-            let error = Box::pin(explained(&cx, &error, origin)).await;
+            let error = Box::pin(explained(&cx, &error)).await;
             Outcome::Failed(Box::new(error))
         }
         Err(_) => {
-            tracing::error!(correlation = %origin.correlation, "a handler panicked");
+            tracing::error!(correlation = %cx.correlation(), "a handler panicked");
             Outcome::Failed(Box::new(errors::internal("panic")))
         }
     };
+    let zone_call = cx.dialect() == Dialect::Zone;
+    let outcome = match outcome {
+        Outcome::Failed(error) if zone_call => {
+            Outcome::Failed(Box::new(errors::zone::dressed(*error)))
+        }
+        outcome => outcome,
+    };
     let (word, code) = match &outcome {
         Outcome::Failed(error) => (error.word, Some(error.code.get())),
+        // How it ends is noted when it has.
+        Outcome::Done(Reply::Live(_)) => ("streaming", None),
         _ => ("ok", None),
     };
-    let took = began.elapsed();
-    let method = cx.method.get().map_or("unknown", |method| method.name());
-    zone.metrics.request(method, word, took.as_secs_f64());
-    zone.audit.record(&Entry {
-        at: SystemTime::now(),
-        who: &known.identity.principal,
-        client: &known.identity.client,
-        method,
+    Line {
+        identity: &known.identity,
+        method: cx.method.get().map_or("unknown", |method| method.name()),
+        id,
         subject: cx.about.get().map(|id| &**id),
         outcome: word,
         code,
-        latency: took,
-        correlation: origin.correlation.as_str(),
-        address: origin.peer.as_ref().map(|peer| peer.address.ip()),
-    });
-    outcome
+        took: began.elapsed(),
+        correlation: cx.correlation(),
+        peer: origin.peer.as_deref(),
+        zone_call,
+    }
+    .leave(zone);
+    (outcome, cx.correlation.into_inner())
 }
 
 async fn limited(
@@ -312,23 +353,28 @@ async fn limited(
 ) -> Result<Reply, Fault> {
     if let Err(fast) = cx.zone.rate.check(&cx.known.identity.client) {
         cx.zone.metrics.rate_limited();
+        if let Some(method @ Called::Zone(_)) = Called::from_name(name) {
+            cx.is(method);
+            return Err(errors::zone::too_fast(fast.retry_after, fast.limit).into());
+        }
         return Err(errors::too_fast(fast.retry_after, fast.limit).into());
     }
     dispatch::call(cx, name, params).await
 }
 
 /// The hub's refusal in the words of the dialect, with what else helps the caller.
-async fn explained(cx: &Context<'_>, error: &HubError, origin: &Origin) -> WireError {
+async fn explained(cx: &Context<'_>, error: &HubError) -> WireError {
     if let HubError::Store(cause) = error {
-        tracing::error!(correlation = %origin.correlation, error = %cause, "the store did not do it");
+        tracing::error!(correlation = %cx.correlation(), error = %cause, "the store did not do it");
     }
-    let mut wire = to_wire(error, Dialect::Acp);
+    let dialect = cx.dialect();
+    let mut wire = to_wire(error, dialect);
     match error {
-        HubError::TaskFinished { id, state } => {
+        HubError::TaskFinished { id, state } if dialect == Dialect::Acp => {
             let task = cx.hub().task(cx.caller, id).await.ok();
             wire = finished_at(wire, *state, task.and_then(|task| task.finished_at));
         }
-        HubError::TaskNotFound(_) => {
+        HubError::TaskNotFound(_) if dialect == Dialect::Acp => {
             wire = wire.and("timestamp", cx.hub().now().to_string());
         }
         HubError::Invalid { field: what, .. }
@@ -342,12 +388,4 @@ async fn explained(cx: &Context<'_>, error: &HubError, origin: &Origin) -> WireE
         _ => {}
     }
     wire
-}
-
-fn status_of_rejection(code: ErrorCode) -> StatusCode {
-    if code == ErrorCode::METHOD_NOT_FOUND {
-        StatusCode::OK
-    } else {
-        StatusCode::BAD_REQUEST
-    }
 }

@@ -1,6 +1,7 @@
 //! What all doors of the zone share. No request enters here, and no decision about one.
 
 use crate::events::Shared;
+use crate::files::FileRules;
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::Authenticator;
 use interzone_edge::egress::Egress;
@@ -10,6 +11,7 @@ use interzone_edge::telemetry::Metrics;
 use interzone_hub::Hub;
 use interzone_protocol::acp::Provider;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -73,12 +75,22 @@ pub struct ZoneOptions {
     pub always_200: bool,
     /// How many messages a batch may have.
     pub batch: usize,
+    /// How long `execute_task` waits before it answers `accepted`; at most nearly as long as a request
+    /// may take at all. [`ZoneOptions::SYNC_BUDGET`] is usual.
+    pub sync_budget: Duration,
+    /// Which of the files that agents make are handed out.
+    pub files: Arc<FileRules>,
     /// Who runs it.
     pub operator: Operator,
     /// What must be there for the zone to be ready, beside its store and its agents.
     pub checks: Vec<Check>,
     /// Ends all watches when the zone closes, so that nobody has to be waited for.
     pub stop: CancellationToken,
+}
+
+impl ZoneOptions {
+    /// How long `execute_task` waits if nobody says otherwise.
+    pub const SYNC_BUDGET: Duration = Duration::from_secs(20);
 }
 
 /// The Execution Zone: everything that its doors share.
@@ -98,6 +110,8 @@ pub struct Zone {
     pub(crate) public_url: Url,
     pub(crate) always_200: bool,
     pub(crate) batch: usize,
+    pub(crate) sync_budget: Duration,
+    pub(crate) files: Arc<FileRules>,
     pub(crate) operator: Operator,
     pub(crate) checks: Vec<Check>,
     pub(crate) stop: CancellationToken,
@@ -110,6 +124,8 @@ impl Zone {
     pub fn new(options: ZoneOptions) -> Arc<Self> {
         let base = options.public_url.as_str().trim_end_matches('/');
         let metadata_url = format!("{base}/.well-known/oauth-protected-resource");
+        // Whoever is answered too late is not answered at all.
+        let longest = options.limits.request_time.mul_f32(0.9);
         Arc::new(Self {
             hub: options.hub,
             auth: options.auth,
@@ -126,6 +142,8 @@ impl Zone {
             public_url: options.public_url,
             always_200: options.always_200,
             batch: options.batch,
+            sync_budget: options.sync_budget.min(longest),
+            files: options.files,
             operator: options.operator,
             checks: options.checks,
             stop: options.stop,

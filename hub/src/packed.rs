@@ -190,6 +190,12 @@ impl<T: HasParts> Packed<T> {
         self.blobs.iter().map(|(_, id)| *id)
     }
 
+    /// The blob that holds a part's content, if it is elsewhere.
+    pub fn blob_of(&self, part: usize) -> Option<BlobId> {
+        let blob = self.blobs.iter().find(|(index, _)| *index == part);
+        blob.map(|(_, id)| *id)
+    }
+
     /// Whether nothing of it is elsewhere.
     pub fn is_complete(&self) -> bool {
         self.blobs.is_empty()

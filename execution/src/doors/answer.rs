@@ -9,9 +9,14 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::stream;
+use interzone_edge::body::{self, BodyError};
+use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::{Peer, TurnedAway};
 use interzone_edge::request::{CORRELATION, Correlation};
+use std::convert::Infallible;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -22,6 +27,8 @@ impl Origin {
         Self {
             correlation: Correlation::from_headers(headers),
             peer,
+            arrived: Instant::now(),
+            live: false,
         }
     }
 }
@@ -47,8 +54,8 @@ pub(super) fn json(status: StatusCode, body: impl Into<Body>, origin: &Origin) -
 
 /// What came of a call.
 pub(super) fn served(
-    served: Served,
-    body: Option<Bytes>,
+    served: &Served,
+    body: Option<Body>,
     always_200: bool,
     origin: &Origin,
 ) -> Response {
@@ -59,7 +66,30 @@ pub(super) fn served(
     if let Some(error) = &served.error {
         advise(response.headers_mut(), error);
     }
+    renamed(&mut response, served.correlation.as_ref());
     response
+}
+
+/// The answer under the name that a call gave itself, if it did.
+pub(super) fn renamed(response: &mut Response, correlation: Option<&Correlation>) {
+    if let Some(correlation) = correlation {
+        let headers = response.headers_mut();
+        headers.insert(CORRELATION, correlation.header());
+    }
+}
+
+/// An answer that is sent in pieces, with its part of the memory for answers until it is.
+pub(super) fn in_pieces(
+    pieces: Vec<Bytes>,
+    limits: &HttpLimits,
+) -> Result<(Body, usize), BodyError> {
+    let size = pieces.iter().map(Bytes::len).sum();
+    let room = body::room(size, limits)?;
+    let pieces = stream::unfold((pieces.into_iter(), room), |(mut pieces, room)| async {
+        let piece = pieces.next()?;
+        Some((Ok::<_, Infallible>(piece), (pieces, room)))
+    });
+    Ok((Body::from_stream(pieces), size))
 }
 
 /// With "always 200", what a JSON-RPC error says is left to it. What the transport turns away keeps
@@ -97,6 +127,8 @@ pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
     let origin = Origin {
         correlation,
         peer: None,
+        arrived: Instant::now(),
+        live: false,
     };
     refused(&error, &origin)
 }

@@ -40,6 +40,7 @@ pub(super) async fn attach(
         who: &known.identity.principal,
         client: &known.identity.client,
         method: kind,
+        id: None,
         subject: parts.uri.path().split('/').nth(2),
         outcome: error.map_or("ok", |error| error.word),
         code: error.map(|error| error.code.get()),
@@ -103,7 +104,8 @@ fn after(parts: &Parts) -> u64 {
     by_header.or_else(by_query).unwrap_or(0)
 }
 
-fn ends(zone: &Zone, expires_at: u64) -> Instant {
+/// When a token that expires at this moment ends.
+pub(super) fn ends(zone: &Zone, expires_at: u64) -> Instant {
     let now = u64::try_from(zone.hub.now().as_millis()).unwrap_or(0);
     let left = expires_at.saturating_mul(1_000).saturating_sub(now);
     // A clock that counts in nanoseconds ends before some tokens do.

@@ -1,13 +1,14 @@
 //! `POST /jsonrpc`: the one door for calls. Before anybody looks at the bytes: the verb, the
 //! size, the media type. Whether there is room for a request at all was decided by the listener.
 
-use super::answer;
+use super::{answer, call_sse};
+use crate::rpc::content::Content;
 use crate::rpc::errors::{self, WireError};
-use crate::rpc::{self, Origin};
+use crate::rpc::{self, Origin, Served};
 use crate::zone::Zone;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use interzone_edge::body::{self, BodyError};
 use interzone_edge::listener::Peer;
@@ -22,7 +23,8 @@ pub(super) async fn call(State(zone): State<Arc<Zone>>, request: Request) -> Res
 }
 
 pub(super) async fn answer(zone: Arc<Zone>, request: Request, peer: Option<Arc<Peer>>) -> Response {
-    let origin = Origin::of(request.headers(), peer);
+    let mut origin = Origin::of(request.headers(), peer);
+    origin.live = takes_events(request.headers());
     if request.method() != Method::POST {
         return answer::only("POST", &origin);
     }
@@ -40,7 +42,7 @@ pub(super) async fn answer(zone: Arc<Zone>, request: Request, peer: Option<Arc<P
 
 /// The same, told to whoever follows traces.
 async fn spanned(
-    zone: &Zone,
+    zone: &Arc<Zone>,
     request: Request,
     origin: &Origin,
     parent: Option<TraceParent>,
@@ -58,7 +60,7 @@ async fn spanned(
     response
 }
 
-async fn within(zone: &Zone, request: Request, origin: &Origin) -> Response {
+async fn within(zone: &Arc<Zone>, request: Request, origin: &Origin) -> Response {
     let (parts, body) = request.into_parts();
     let headers = &parts.headers;
     if !is_json(headers) && announced(headers).is_none_or(|size| size <= zone.limits.body) {
@@ -73,12 +75,33 @@ async fn within(zone: &Zone, request: Request, origin: &Origin) -> Response {
     match body::read(body, headers, &zone.limits).await {
         Ok(bytes) => {
             let mut served = rpc::serve(zone, &bytes, headers, origin).await;
-            let body = std::mem::take(&mut served.body);
-            match body.map(|body| body::hold(body, bytes.len(), &zone.limits)) {
-                None => answer::served(served, None, zone.always_200, origin),
-                Some(Ok(body)) => answer::served(served, Some(body), zone.always_200, origin),
-                Some(Err(error)) => turned_away(zone, &error, origin),
+            if let Some((live, Some(known))) = served.live.take() {
+                return call_sse::answer(zone, *live, known, &served, origin);
             }
+            let Some(content) = served.body.take() else {
+                return answer::served(&served, None, zone.always_200, origin);
+            };
+            let whole = content
+                .into_one()
+                .map(|whole| body::hold(whole, bytes.len(), &zone.limits));
+            match whole {
+                Ok(Ok(body)) => answer::served(&served, Some(body.into()), zone.always_200, origin),
+                Ok(Err(error)) => turned_away(zone, &error, origin),
+                Err(large) => in_pieces(zone, &served, large, origin),
+            }
+        }
+        Err(error) => turned_away(zone, &error, origin),
+    }
+}
+
+/// An answer with something large in it.
+fn in_pieces(zone: &Zone, served: &Served, content: Content, origin: &Origin) -> Response {
+    match answer::in_pieces(content.pieces(), &zone.limits) {
+        Ok((body, size)) => {
+            let mut response = answer::served(served, Some(body), zone.always_200, origin);
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(size));
+            response
         }
         Err(error) => turned_away(zone, &error, origin),
     }
@@ -95,6 +118,22 @@ fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
     let kind = value.and_then(|value| value.split(|byte| *byte == b';').next());
     kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"application/json"))
+}
+
+/// Whether the caller takes server-sent events as the answer to a call.
+fn takes_events(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|range| {
+            let kind = range.split(';').next().unwrap_or_default().trim();
+            let refused = range.split(';').skip(1).any(|more| {
+                let weight = more.trim().strip_prefix("q=");
+                weight.is_some_and(|weight| weight.trim().parse() == Ok(0.0_f32))
+            });
+            kind.eq_ignore_ascii_case("text/event-stream") && !refused
+        })
 }
 
 fn announced(headers: &HeaderMap) -> Option<usize> {

@@ -145,15 +145,27 @@ async fn take(
     origin: &Origin,
 ) -> Going {
     match frame {
-        Message::Text(text) => match serve_known(zone, known, text.as_bytes(), origin).await {
-            Some(answer) => {
-                let answer = body::hold(answer, text.len(), &zone.limits);
-                send(socket, text_of(answer.map_err(|_| Some(BUSY))?)?).await
+        Message::Text(text) => {
+            match serve_known(zone, known, text.as_bytes(), &now(origin)).await {
+                Some(answer) => {
+                    let answer = body::hold(answer, text.len(), &zone.limits);
+                    send(socket, text_of(answer.map_err(|_| Some(BUSY))?)?).await
+                }
+                None => Ok(()),
             }
-            None => Ok(()),
-        },
+        }
         Message::Binary(_) => Err(Some(NOT_TEXT)),
         Message::Ping(_) | Message::Pong(_) | Message::Close(_) => Ok(()),
+    }
+}
+
+/// Where a frame came from: its socket, at this moment.
+fn now(origin: &Origin) -> Origin {
+    Origin {
+        correlation: origin.correlation.clone(),
+        peer: origin.peer.clone(),
+        arrived: Instant::now(),
+        live: false,
     }
 }
 

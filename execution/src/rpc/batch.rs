@@ -3,16 +3,19 @@
 //! A short call can have a long answer, and a batch has many. So answers are collected only until they
 //! are as large as what may be sent, and how many calls run at once depends on how large theirs were.
 
-use super::{Due, Known, Origin, Outcome, dispatch, errors, put, serve_item};
+use super::content::Writing;
+use super::{Done, Due, Known, Origin, Outcome, dispatch, errors, put, rejected, serve_item};
 use crate::zone::Zone;
 use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
-use interzone_jsonrpc::{Answers, Item, Message};
+use interzone_jsonrpc::{Item, Message};
 
 /// How many calls are worked on together at first.
 const FIRST: usize = 4;
 /// How many at most.
 const MOST: usize = 64;
+/// How many that may wait for something to happen wait together.
+const WAITING: usize = 32;
 /// An answer that is larger is worked on alone.
 const LARGE: usize = 64 * 1024;
 
@@ -22,7 +25,7 @@ pub(super) async fn serve<'a>(
     known: Option<&Known>,
     items: Vec<Item<'a>>,
     origin: &Origin,
-    answers: &mut Answers,
+    answers: &mut Writing,
 ) {
     let mut items = items.into_iter().peekable();
     let mut at_once = FIRST;
@@ -32,8 +35,12 @@ pub(super) async fn serve<'a>(
         }
         // Calls that may overtake each other are worked on together, and their answers keep their
         // order; any other has the stage to itself.
-        let mut together = Vec::with_capacity(at_once);
-        while together.len() < at_once
+        let most = match items.peek() {
+            Some(item) if waits(item) => WAITING,
+            _ => at_once,
+        };
+        let mut together = Vec::with_capacity(most);
+        while together.len() < most
             && let Some(item) = items.next_if(may_overtake)
         {
             together.push(serve_item(zone, known, item, origin));
@@ -48,7 +55,7 @@ pub(super) async fn serve<'a>(
         let before = answers.size();
         let count = together.len();
         let mut together = stream::iter(together).buffered(MOST);
-        while let Some((due, outcome)) = together.next().await {
+        while let Some(Done { due, outcome, .. }) = together.next().await {
             put(answers, due.as_ref(), &outcome);
         }
         at_once = match (answers.size() - before) / count.max(1) {
@@ -59,11 +66,14 @@ pub(super) async fn serve<'a>(
 }
 
 /// Answers a call that was not made, because there is no room for what it would say.
-fn refuse<'a>(zone: &Zone, item: Item<'a>, answers: &mut Answers) {
+fn refuse<'a>(zone: &Zone, item: Item<'a>, answers: &mut Writing) {
     let due = match item {
         Ok(Message::Request(request)) => Due::Request(request),
         Ok(Message::Notification(_) | Message::Response(_)) => return,
-        Err(rejection) => return answers.extend(rejection.answer().as_ref()),
+        Err(rejection) => {
+            let answer = rejected::answer(&rejection);
+            return answer.iter().for_each(|answer| answers.push(answer));
+        }
     };
     zone.metrics.request("none", "too_large", 0.0);
     let error = errors::transport(
@@ -72,6 +82,10 @@ fn refuse<'a>(zone: &Zone, item: Item<'a>, answers: &mut Answers) {
         "too_large",
     );
     put(answers, Some(&due), &Outcome::Failed(Box::new(error)));
+}
+
+fn waits(item: &Item<'_>) -> bool {
+    matches!(item, Ok(Message::Request(request)) if dispatch::waits(request.method()))
 }
 
 fn may_overtake(item: &Item<'_>) -> bool {

@@ -2,10 +2,12 @@
 //! is the method known, has the token its scopes, do its params fit.
 
 use super::acp::handlers;
+use super::called::Called;
 use super::errors::{self, Fault};
-use super::{Context, Reply, params};
+use super::{Context, Reply, params, zone};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::Method;
+use interzone_protocol::zone::Method as Zone;
 
 /// Serves one call.
 pub(super) async fn call(
@@ -13,11 +15,18 @@ pub(super) async fn call(
     name: &str,
     raw: Option<&RawJson<'_>>,
 ) -> Result<Reply, Fault> {
-    let Some(method) = Method::from_name(name) else {
+    let Some(called) = Called::from_name(name) else {
         return Err(errors::unknown_method(name).into());
     };
-    cx.is(method);
-    cx.needs(&method.scopes())?;
+    cx.is(called);
+    match called {
+        Called::Acp(method) => cx.needs(&method.scopes())?,
+        Called::Zone(method) => cx.needs(method.scopes())?,
+    }
+    let method = match called {
+        Called::Acp(method) => method,
+        Called::Zone(method) => return Box::pin(call_zone(cx, method, raw)).await,
+    };
     // All but the fastest are in boxes, so that it does not take the room of the largest.
     match method {
         Method::TasksCreate => Box::pin(handlers::create(cx, params::read(raw)?)).await,
@@ -35,32 +44,60 @@ pub(super) async fn call(
     }
 }
 
+/// Serves one call between the zones.
+async fn call_zone(
+    cx: &Context<'_>,
+    method: Zone,
+    raw: Option<&RawJson<'_>>,
+) -> Result<Reply, Fault> {
+    match method {
+        Zone::ExecuteTask => zone::handlers::execute(cx, zone::params::execute(raw)?).await,
+        Zone::GetTaskResult => zone::handlers::result(cx, params::read(raw)?).await,
+        Zone::CancelTask => zone::handlers::cancel(cx, params::read(raw)?).await,
+        Zone::GetAgentCard => zone::handlers::card(cx),
+    }
+}
+
+/// Whether a call may wait for something to happen. Within a batch, such calls wait together.
+pub(super) fn waits(name: &str) -> bool {
+    matches!(Zone::from_name(name), Some(Zone::ExecuteTask))
+}
+
 /// Whether calls of a method may overtake each other within a batch. Those that change what another
 /// may have made keep the order in which they were sent.
 pub(super) fn may_overtake(name: &str) -> bool {
-    match Method::from_name(name) {
-        Some(
-            Method::TasksCreate
-            | Method::TasksGet
-            | Method::TasksList
-            | Method::StreamStart
-            | Method::TaskNotification,
-        )
-        | None => true,
-        Some(
-            Method::TasksSend
-            | Method::TasksCancel
-            | Method::TasksSubscribe
-            | Method::TasksUnsubscribe
-            | Method::StreamMessage
-            | Method::StreamEnd
-            | Method::StreamChunk,
-        ) => false,
+    let method = match Called::from_name(name) {
+        None => return true,
+        Some(Called::Acp(method)) => method,
+        Some(Called::Zone(method)) => {
+            return match method {
+                Zone::ExecuteTask | Zone::GetTaskResult | Zone::GetAgentCard => true,
+                Zone::CancelTask => false,
+            };
+        }
+    };
+    match method {
+        Method::TasksCreate
+        | Method::TasksGet
+        | Method::TasksList
+        | Method::StreamStart
+        | Method::TaskNotification => true,
+        Method::TasksSend
+        | Method::TasksCancel
+        | Method::TasksSubscribe
+        | Method::TasksUnsubscribe
+        | Method::StreamMessage
+        | Method::StreamEnd
+        | Method::StreamChunk => false,
     }
 }
 
 /// Where in a method's params stands what the hub found too large, too many or unusable.
-pub(super) fn place(method: Method, what: &str) -> Option<String> {
+pub(super) fn place(called: Called, what: &str) -> Option<String> {
+    let method = match called {
+        Called::Acp(method) => method,
+        Called::Zone(_) => return zone_place(what).map(str::to_owned),
+    };
     let message = || message_member(method);
     match what {
         "the message" | "what else is in the message" => Some(format!("params.{}", message()?)),
@@ -70,6 +107,16 @@ pub(super) fn place(method: Method, what: &str) -> Option<String> {
         // Without them it can be read, however large they are.
         "the task as a whole" => Some("params.includeMessages".to_owned()),
         "the reason" => Some("params.reason".to_owned()),
+        _ => None,
+    }
+}
+
+/// The same between the zones, where a message is made of several params.
+fn zone_place(what: &str) -> Option<&'static str> {
+    match what {
+        "the message" | "parts" => Some("params.attachments"),
+        "messages of a task" => Some("params.context"),
+        "metadata" => Some("params"),
         _ => None,
     }
 }

@@ -3,17 +3,19 @@
 //! Every reason is named, so a new one does not build until it has a code. Nothing of a request but
 //! ids and names leaves here again, and nothing that happened inside: details go to the log.
 
+mod access;
 mod wire;
+pub(crate) mod zone;
 
+pub(crate) use access::{lacks_scope, not_operator, refused};
 pub(crate) use wire::WireError;
 
 use axum::http::StatusCode;
-use interzone_edge::auth::Refusal;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::Dialect;
-use interzone_protocol::acp::{Scope, codes};
+use interzone_protocol::acp::codes;
 use interzone_protocol::vocab::{TaskState, Timestamp};
 use serde_json::json;
 use std::borrow::Cow;
@@ -59,7 +61,8 @@ impl From<WireError> for Fault {
 pub(crate) fn to_wire(error: &HubError, dialect: Dialect) -> WireError {
     match dialect {
         Dialect::Acp => acp(error),
-        Dialect::Zone | Dialect::Cauce | Dialect::A2a => plain(error),
+        Dialect::Zone => zone::of(error),
+        Dialect::Cauce | Dialect::A2a => plain(error),
     }
 }
 
@@ -160,14 +163,22 @@ fn plain(error: &HubError) -> WireError {
 }
 
 fn store(error: &StoreError) -> WireError {
+    match store_word(error) {
+        (word, true) => unavailable(word),
+        (word, false) => internal(word),
+    }
+}
+
+/// What is wrong with the store, for the log, and whether it will be right again.
+fn store_word(error: &StoreError) -> (&'static str, bool) {
     match error {
-        StoreError::Full => unavailable("store_full"),
-        StoreError::Unavailable(_) => unavailable("store_unavailable"),
-        StoreError::InDoubt(_) => internal("store_in_doubt"),
-        StoreError::Unusable(_) => internal("store_unusable"),
-        StoreError::Corrupt(_) => internal("store_corrupt"),
+        StoreError::Full => ("store_full", true),
+        StoreError::Unavailable(_) => ("store_unavailable", true),
+        StoreError::InDoubt(_) => ("store_in_doubt", false),
+        StoreError::Unusable(_) => ("store_unusable", false),
+        StoreError::Corrupt(_) => ("store_corrupt", false),
         // What the hub settles by itself; it is `non_exhaustive`, so there must be an answer to more.
-        _ => internal("store"),
+        _ => ("store", false),
     }
 }
 
@@ -233,92 +244,7 @@ pub(crate) fn unknown_method(name: &str) -> WireError {
         "Method not found",
         "unknown_method",
     )
-    .with(json!({"method": echo(name)}))
-}
-
-/// A token that is not good. `token_url` is where a good one comes from.
-pub(crate) fn refused(refusal: &Refusal, token_url: &str, metadata_url: &str) -> WireError {
-    let (code, message, word, why) = match refusal {
-        Refusal::Missing => (
-            codes::AUTHENTICATION_FAILED,
-            "Authentication required",
-            "token_missing",
-            "send a bearer token in the Authorization header",
-        ),
-        Refusal::Malformed => (
-            codes::AUTHENTICATION_FAILED,
-            "Authentication failed",
-            "token_malformed",
-            "the Authorization header must be: Bearer, a space, the token",
-        ),
-        Refusal::Invalid(why) => (
-            codes::AUTHENTICATION_FAILED,
-            "Authentication failed",
-            "token_invalid",
-            *why,
-        ),
-        Refusal::Expired => (
-            codes::TOKEN_EXPIRED,
-            "Token expired",
-            "token_expired",
-            "the token has expired; get a new one",
-        ),
-        Refusal::Unavailable => {
-            return unavailable("issuer_unavailable");
-        }
-    };
-    let mut error = WireError::new(code, StatusCode::UNAUTHORIZED, message, word).with(json!({
-        "error": "invalid_token",
-        "error_description": why,
-        "requiredScopes": [Scope::AgentIdentify.name()],
-        "tokenUrl": token_url,
-    }));
-    // RFC 6750: whoever sent no token at all is told no error.
-    error.challenge = Some(match refusal {
-        Refusal::Missing => format!("resource_metadata=\"{metadata_url}\""),
-        _ => format!(
-            "error=\"invalid_token\", error_description=\"{why}\", resource_metadata=\"{metadata_url}\""
-        ),
-    });
-    error
-}
-
-/// A good token that lacks a scope.
-pub(crate) fn lacks_scope<'s>(
-    required: &[Scope],
-    provided: impl Iterator<Item = &'s str>,
-    metadata_url: &str,
-) -> WireError {
-    let names: Vec<&str> = required.iter().map(|scope| scope.name()).collect();
-    let mut error = WireError::new(
-        codes::INSUFFICIENT_SCOPE,
-        StatusCode::FORBIDDEN,
-        "Insufficient scope",
-        "insufficient_scope",
-    )
-    .with(json!({
-        "requiredScopes": names,
-        "providedScopes": provided.take(64).map(echo).collect::<Vec<_>>(),
-        "suggestion": "get a token with all required scopes",
-    }));
-    error.challenge = Some(format!(
-        "error=\"insufficient_scope\", scope=\"{}\", resource_metadata=\"{metadata_url}\"",
-        names.join(" ")
-    ));
-    error
-}
-
-/// A good token of somebody who does not run the zone.
-pub(crate) fn not_operator(scope: &str) -> WireError {
-    let mut error = WireError::new(
-        codes::INSUFFICIENT_SCOPE,
-        StatusCode::FORBIDDEN,
-        "Insufficient scope",
-        "insufficient_scope",
-    )
-    .with(json!({"requiredScopes": [scope]}));
-    error.challenge = Some(format!("error=\"insufficient_scope\", scope=\"{scope}\""));
-    error
+    .with(json!({"method": echo(name), zone::ERROR_CODE: "method_not_found"}))
 }
 
 /// Whoever asks too often.
@@ -374,7 +300,9 @@ pub(crate) fn transport(
     message: impl Into<Cow<'static, str>>,
     word: &'static str,
 ) -> WireError {
+    // Which dialect it would have been is not known, so it has what any of them asks for.
     WireError::new(ErrorCode::INVALID_REQUEST, http, message, word)
+        .with(json!({zone::ERROR_CODE: "invalid_request"}))
 }
 
 /// A name as it may be told back: short.

@@ -18,6 +18,8 @@ use std::time::Duration;
 /// A task to begin.
 #[derive(Clone, Debug)]
 pub struct NewTask {
+    /// Its id, if [`Hub::new_task_id`] was asked for one; else it gets one now.
+    pub id: Option<TaskId>,
     /// What is asked.
     pub message: Message,
     /// What was said before, oldest first, as the caller tells it: it becomes the task's history.
@@ -40,6 +42,7 @@ impl NewTask {
     /// A task with nothing but a message.
     pub fn new(message: Message) -> Self {
         Self {
+            id: None,
             message,
             before: Vec::new(),
             context_id: None,
@@ -102,7 +105,10 @@ impl Hub {
         Limits::count("subscriptions of a task", new.pushes.len(), limits.pushes)?;
         let agent = self.agents().route(&new.route)?;
         let now = self.now();
-        let id = made_id(TaskId::new(self.new_id(now)))?;
+        let id = match new.id {
+            Some(id) => id,
+            None => self.new_task_id()?,
+        };
         let context_id = match new.context_id {
             Some(context_id) => context_id,
             None => made_id(ContextId::new(self.new_id(now)))?,
@@ -151,6 +157,14 @@ impl Hub {
             }
             Err(error) => Err(contended(error)),
         }
+    }
+
+    /// The id of a task that is about to be begun, for whoever wants to know it before.
+    ///
+    /// # Errors
+    /// The id source is broken.
+    pub fn new_task_id(&self) -> Result<TaskId, HubError> {
+        made_id(TaskId::new(self.new_id(self.now())))
     }
 
     /// A task, without what hangs on it.

@@ -77,6 +77,25 @@ impl Hub {
     }
 }
 
+impl Hub {
+    /// A task with its latest messages, at most so many or a few more, and its artifacts, all without
+    /// their large contents: for whoever wants but some of those.
+    ///
+    /// # Errors
+    /// There is none with this id that the caller may see.
+    pub async fn task_packed(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        latest_messages: u32,
+    ) -> Result<Arc<WholeTask>, HubError> {
+        let whole = self.store().whole_task(id, latest_messages, true).await?;
+        whole
+            .filter(|whole| caller.sees(&whole.task))
+            .ok_or_else(|| HubError::TaskNotFound(id.clone()))
+    }
+}
+
 impl TaskView {
     /// The task.
     pub fn task(&self) -> &Task {

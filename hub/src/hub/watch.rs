@@ -5,7 +5,7 @@ use crate::access::Caller;
 use crate::bus::News;
 use crate::error::HubError;
 use crate::event::{Event, EventBody, Subject};
-use interzone_protocol::vocab::StreamState;
+use interzone_protocol::vocab::{StreamState, TaskId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +97,23 @@ impl Hub {
             over: false,
             text: Text::default(),
         })
+    }
+
+    /// Watches a task that is about to be begun under this id, from its first event on. Nothing has
+    /// happened to it, so nothing is read until something was missed.
+    pub fn watch_new(&self, id: TaskId) -> Watch {
+        let subject = Subject::Task(id);
+        Watch {
+            news: self.inner.bus.listen(&subject),
+            hub: self.clone(),
+            subject,
+            read: VecDeque::new(),
+            last: 0,
+            look: false,
+            look_at: self.look_at(),
+            over: false,
+            text: Text::default(),
+        }
     }
 
     /// When a watcher who has just looked looks again by itself.

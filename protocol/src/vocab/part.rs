@@ -180,6 +180,21 @@ impl Part {
         self
     }
 
+    /// Takes a member beyond the known ones away.
+    ///
+    /// ```
+    /// use interzone_protocol::vocab::{Json, Part};
+    ///
+    /// let part = Part::text("hi").with_extra("note", Json::of("x")?);
+    /// assert_eq!(part.without_extra("note"), Part::text("hi"));
+    /// # Ok::<(), interzone_protocol::vocab::InvalidJson>(())
+    /// ```
+    #[must_use]
+    pub fn without_extra(mut self, name: &str) -> Self {
+        self.extra.remove(name);
+        self
+    }
+
     /// What the part holds.
     pub fn kind(&self) -> PartKind {
         self.kind

@@ -169,6 +169,8 @@ impl World {
             public_url: URL.parse().unwrap(),
             always_200: setup.always_200,
             batch: 1000,
+            sync_budget: ZoneOptions::SYNC_BUDGET,
+            files: Arc::default(),
             operator: Operator::default(),
             checks: Vec::new(),
             stop: stop.clone(),

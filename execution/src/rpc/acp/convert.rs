@@ -7,7 +7,7 @@ use interzone_protocol::acp::{
     Status, StreamObject, StreamStatus, SubscriptionObject, TaskEvent, TaskObject,
 };
 use interzone_protocol::vocab::{
-    Artifact, Message, StreamId, SubscriptionId, TaskId, TaskState, Timestamp,
+    Artifact, Message, Part, StreamId, SubscriptionId, TaskId, TaskState, Timestamp,
 };
 use url::Url;
 
@@ -68,7 +68,7 @@ pub(crate) fn detail(detail: TaskDetail, messages: bool, artifacts: bool) -> Tas
         said.push(stamped(status, task.finished_at.unwrap_or(task.updated_at)));
     }
     TaskObject {
-        messages: messages.then_some(said),
+        messages: messages.then(|| said.into_iter().map(discreet).collect()),
         artifacts: artifacts.then_some(made),
         ..head(&task)
     }
@@ -92,10 +92,22 @@ pub(crate) fn as_of(
 
 /// A message that says when it was said.
 pub(crate) fn stamped(message: Message, at: Timestamp) -> Message {
+    let message = discreet(message);
     match message.timestamp() {
         Some(_) => message,
         None => message.with_timestamp(at),
     }
+}
+
+/// A message without the addresses of its attachments: whoever has one has the file.
+fn discreet(message: Message) -> Message {
+    let secret = |part: &Part| part.extra().get("fetch").is_some();
+    if !message.parts().iter().any(secret) {
+        return message;
+    }
+    let parts = message.parts().iter().cloned();
+    let parts = parts.map(|part| part.without_extra("fetch")).collect();
+    message.replace_parts(parts)
 }
 
 /// An artifact that says when it was made.

@@ -1,8 +1,11 @@
 //! The whole error table, as one page to read.
 
 use super::*;
+use interzone_edge::auth::Refusal;
 use interzone_hub::SubscriptionState;
+use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::{StreamId, StreamState, SubscriptionId, TaskId};
+use interzone_protocol::zone::ErrorWord;
 
 fn line(what: &str, error: &WireError) -> String {
     let mut object = Vec::new();
@@ -131,10 +134,79 @@ fn every_reason_has_its_code_status_and_words() {
 #[test]
 fn dialects_without_codes_speak_in_the_envelopes() {
     for error in hub_errors() {
-        for dialect in [Dialect::Zone, Dialect::Cauce, Dialect::A2a] {
+        for dialect in [Dialect::Cauce, Dialect::A2a] {
             let code = to_wire(&error, dialect).code;
             let known = [ErrorCode::INVALID_PARAMS, ErrorCode::INTERNAL_ERROR];
             assert!(known.contains(&code), "{error}");
         }
     }
+}
+
+/// Every reason of the zones, too: the hub's, those of an agent, and what other dialects say their way.
+#[test]
+fn every_reason_between_the_zones_has_its_word() {
+    let mut table = Vec::new();
+    for error in hub_errors() {
+        let name = format!("{error:?}").replace("secret ", "");
+        table.push(line(&name, &to_wire(&error, Dialect::Zone)));
+    }
+    for word in ErrorWord::ALL {
+        table.push(line(word.name(), &zone::of_word(*word)));
+    }
+    let scopes = [Scope::AgentIdentify, Scope::TasksWrite];
+    let provided = ["acp:tasks:read"].into_iter();
+    let said = Some(" The reason. ");
+    let dressed = |error| zone::dressed(error);
+    table.extend([
+        line("missing", &zone::missing(&["channel", "text"], false)),
+        line("nothing asked", &zone::missing(&["text"], true)),
+        line("field", &zone::field("params.text", "a string", "number")),
+        line("rate", &zone::too_fast(Duration::from_millis(1_001), 60)),
+        line("agent, no word", &zone::of_failure(None, said)),
+        line(
+            "agent_timeout",
+            &zone::of_failure(Some("agent_timeout"), None),
+        ),
+        line(
+            "agent_panicked",
+            &zone::of_failure(Some("agent_panicked"), None),
+        ),
+        line(
+            "a model's",
+            &zone::of_failure(Some("bedrock_throttling"), said),
+        ),
+        line(
+            "not an agent's",
+            &zone::of_failure(Some("parse_error"), Some("  ")),
+        ),
+        line("nor this", &zone::of_failure(Some("task_not_found"), None)),
+        line(
+            "other field",
+            &dressed(field("params.x", "a string", "number")),
+        ),
+        line("other panic", &dressed(internal("panic"))),
+        line("other unavailable", &dressed(unavailable("no_room"))),
+        line("other rate", &dressed(too_fast(Duration::from_secs(2), 60))),
+        line("other method", &dressed(unknown_method("execute"))),
+        line(
+            "scope",
+            &dressed(lacks_scope(&scopes, provided, "https://a/.well-known/x")),
+        ),
+    ]);
+    for refusal in [Refusal::Missing, Refusal::Expired, Refusal::Unavailable] {
+        let error = refused(
+            &refusal,
+            "https://a/oauth2/token",
+            "https://a/.well-known/x",
+        );
+        table.push(line(&format!("{refusal:?}"), &dressed(error)));
+    }
+    let lines = table.iter();
+    assert!(
+        lines.clone().all(|line| line.contains("\"error_code\":\"")),
+        "{table:?}"
+    );
+    let table = table.join("\n");
+    assert!(!table.contains("secret"), "{table}");
+    insta::assert_snapshot!(table);
 }

@@ -1,0 +1,138 @@
+//! `execute_task` with `Accept: text/event-stream`: server-sent events on the call itself. Each is one
+//! JSON-RPC message, and the last is the response.
+//!
+//! Like any watcher it is one small state that is looked at when its connection can take more.
+
+use super::answer::{renamed, with_headers};
+use super::attach::ends;
+use crate::rpc::content::Content;
+use crate::rpc::zone::{Live, Said};
+use crate::rpc::{Known, Origin, Served};
+use crate::zone::Zone;
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use interzone_edge::telemetry::Open;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long nothing may be said before a sign of life is given.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+const STILL_HERE: Bytes = Bytes::from_static(b": keep-alive\n\n");
+const BEGIN: Bytes = Bytes::from_static(b"event: message\ndata: ");
+const END: Bytes = Bytes::from_static(b"\n\n");
+
+pub(super) fn answer(
+    zone: &Arc<Zone>,
+    live: Live,
+    known: Known,
+    served: &Served,
+    origin: &Origin,
+) -> Response {
+    let caller = Caller {
+        open: zone.metrics.watcher("call"),
+        ends: ends(zone, known.identity.expires_at()),
+        zone: Arc::clone(zone),
+        origin: Origin {
+            correlation: origin.correlation.clone(),
+            peer: origin.peer.clone(),
+            ..*origin
+        },
+        known,
+        live: Some(live),
+        said: VecDeque::new(),
+    };
+    let body = Body::from_stream(stream::unfold(caller, |mut caller| async {
+        let said = caller.next().await?;
+        Some((Ok::<_, Infallible>(said), caller))
+    }));
+    let mut response = with_headers(StatusCode::OK, body, origin);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    // Proxies that collect answers would hold events back.
+    let unbuffered = HeaderName::from_static("x-accel-buffering");
+    headers.insert(unbuffered, HeaderValue::from_static("no"));
+    renamed(&mut response, served.correlation.as_ref());
+    response
+}
+
+/// Whoever waits on the line.
+struct Caller {
+    zone: Arc<Zone>,
+    origin: Origin,
+    known: Known,
+    ends: Instant,
+    /// Gone when the response is on its way.
+    live: Option<Live>,
+    /// What is on its way.
+    said: VecDeque<Bytes>,
+    #[expect(dead_code, reason = "counts the call for as long as it lives")]
+    open: Open,
+}
+
+/// What happened first.
+enum Next {
+    Said(Said),
+    Beat,
+    Closing,
+}
+
+impl Caller {
+    /// What is sent next; nothing when the response has been sent.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(piece) = self.said.pop_front() {
+                return Some(piece);
+            }
+            let live = self.live.as_mut()?;
+            let beat = (Instant::now() + KEEP_ALIVE).min(self.ends);
+            let next = tokio::select! {
+                biased;
+                () = self.zone.stop.cancelled() => Next::Closing,
+                said = live.next(&self.zone, &self.origin) => Next::Said(said),
+                () = tokio::time::sleep_until(beat) => Next::Beat,
+            };
+            let good = Instant::now() < self.ends
+                && self.known.is_still(&self.zone, self.origin.peer.as_deref());
+            let said = match next {
+                Next::Closing => live.accepted(&self.zone, &self.origin),
+                Next::Beat | Next::Said(Said::Note(_) | Said::Nothing) if !good => {
+                    live.accepted(&self.zone, &self.origin)
+                }
+                Next::Beat => return Some(STILL_HERE),
+                Next::Said(said) => said,
+            };
+            match said {
+                Said::Nothing => {}
+                Said::Note(note) => self.put(note),
+                Said::Last(last) => {
+                    self.put(last);
+                    self.live = None;
+                }
+            }
+        }
+    }
+
+    /// Puts a message on its way. It is one line: nothing in it was written by somebody else but between
+    /// the quotes of a string.
+    fn put(&mut self, message: Content) {
+        match message.into_one() {
+            Ok(whole) => {
+                let event = [&BEGIN, whole.as_slice(), &END].concat();
+                self.said.push_back(event.into());
+            }
+            Err(large) => {
+                self.said.push_back(BEGIN);
+                self.said.extend(large.pieces());
+                self.said.push_back(END);
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! One call while it is served: who makes it, what is noted of it, and what it answers.
+
+use super::called::Called;
+use super::errors::Fault;
+use super::{Known, Origin, acp, zone};
+use crate::zone::Zone;
+use interzone_edge::request::Correlation;
+use interzone_hub::{Caller, Hub};
+use interzone_jsonrpc::RequestId;
+use interzone_protocol::Dialect;
+use interzone_protocol::acp::{MethodResult, Scope, TaskList};
+use serde::Serialize;
+use std::sync::OnceLock;
+
+/// One call while it is served.
+pub(crate) struct Context<'z> {
+    pub(crate) zone: &'z Zone,
+    pub(crate) caller: &'z Caller,
+    pub(super) known: &'z Known,
+    pub(super) origin: &'z Origin,
+    /// The id that the caller gave to the call.
+    pub(super) id: Option<&'z RequestId<'z>>,
+    pub(super) method: OnceLock<Called>,
+    pub(super) about: OnceLock<Box<str>>,
+    pub(super) correlation: OnceLock<Correlation>,
+}
+
+impl<'z> Context<'z> {
+    pub(super) fn new(
+        zone: &'z Zone,
+        known: &'z Known,
+        origin: &'z Origin,
+        id: Option<&'z RequestId<'z>>,
+    ) -> Self {
+        Self {
+            zone,
+            caller: &known.caller,
+            known,
+            origin,
+            id,
+            method: OnceLock::new(),
+            about: OnceLock::new(),
+            correlation: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.zone.hub
+    }
+
+    /// Notes which method it is.
+    pub(super) fn is(&self, method: Called) {
+        let _ = self.method.set(method);
+    }
+
+    /// Notes which task or stream it is about.
+    pub(crate) fn about(&self, id: &str) {
+        let _ = self.about.set(id.into());
+    }
+
+    /// Gives the call a name of its own to be found by.
+    pub(super) fn correlate(&self, name: Correlation) {
+        let _ = self.correlation.set(name);
+    }
+
+    pub(super) fn correlation(&self) -> &Correlation {
+        self.correlation.get().unwrap_or(&self.origin.correlation)
+    }
+
+    /// The dialect that errors are told in.
+    pub(super) fn dialect(&self) -> Dialect {
+        self.method
+            .get()
+            .map_or(Dialect::Acp, |method| method.dialect())
+    }
+
+    pub(super) fn needs(&self, scopes: &[Scope]) -> Result<(), Fault> {
+        self.known.needs(self.zone, scopes).map_err(Fault::Wire)
+    }
+}
+
+/// What a call answers.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Reply {
+    Acp(MethodResult),
+    List(TaskList),
+    Shown(acp::handlers::Shown),
+    Zone(zone::Answer),
+    /// A call that goes on, which is not written here.
+    #[serde(skip)]
+    Live(Box<zone::Live>),
+}

@@ -1,0 +1,61 @@
+//! The word that every call leaves: a line of the audit, a number for the metrics, and of calls between
+//! the zones a line of the log. None has a place for what was said.
+
+use super::zone::id_text;
+use crate::zone::Zone;
+use interzone_edge::audit::Entry;
+use interzone_edge::auth::Identity;
+use interzone_edge::listener::Peer;
+use interzone_edge::request::Correlation;
+use interzone_jsonrpc::RequestId;
+use std::time::{Duration, SystemTime};
+
+/// What is noted of a call.
+pub(super) struct Line<'c> {
+    pub(super) identity: &'c Identity,
+    pub(super) method: &'static str,
+    /// The id that its caller gave it.
+    pub(super) id: Option<&'c RequestId<'c>>,
+    /// The task or stream that it was about.
+    pub(super) subject: Option<&'c str>,
+    pub(super) outcome: &'static str,
+    pub(super) code: Option<i32>,
+    pub(super) took: Duration,
+    pub(super) correlation: &'c Correlation,
+    pub(super) peer: Option<&'c Peer>,
+    /// Whether it is one between the zones, whose pairs of request and response are found by their ids.
+    pub(super) zone_call: bool,
+}
+
+impl Line<'_> {
+    /// Notes it.
+    pub(super) fn leave(&self, zone: &Zone) {
+        let took = self.took.as_secs_f64();
+        zone.metrics.request(self.method, self.outcome, took);
+        let id = self.id.map(id_text);
+        zone.audit.record(&Entry {
+            at: SystemTime::now(),
+            who: &self.identity.principal,
+            client: &self.identity.client,
+            method: self.method,
+            id: id.as_deref(),
+            subject: self.subject,
+            outcome: self.outcome,
+            code: self.code,
+            latency: self.took,
+            correlation: self.correlation.as_str(),
+            address: self.peer.map(|peer| peer.address.ip()),
+        });
+        if self.zone_call {
+            tracing::info!(
+                id = id.as_deref().unwrap_or("null"),
+                correlation = %self.correlation,
+                method = self.method,
+                task = self.subject.unwrap_or_default().escape_debug().to_string(),
+                outcome = self.outcome,
+                code = self.code,
+                "zone call"
+            );
+        }
+    }
+}

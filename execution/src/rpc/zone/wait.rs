@@ -1,0 +1,91 @@
+//! Waiting for what comes of a task: by the hub's bus, without asking again and again. Whoever stops
+//! waiting loses nothing, for the task goes on by itself.
+
+use super::came::{self, Came};
+use super::convert::{Asked, is_settled};
+use crate::zone::Zone;
+use interzone_hub::{Caller, EventBody, HubError, Seen, Subject, Task, Watch};
+use tokio::time::Instant;
+
+/// A task that is waited for.
+pub(super) struct Waiting {
+    pub(super) task: Task,
+    /// Open since before the task was begun, if it was begun for this.
+    pub(super) watch: Option<Watch>,
+}
+
+impl Waiting {
+    /// The watch that shows what happens from `after` on.
+    pub(super) async fn watch(
+        &mut self,
+        zone: &Zone,
+        caller: &Caller,
+        after: u64,
+    ) -> Result<Watch, HubError> {
+        match self.watch.take() {
+            Some(watch) => Ok(watch),
+            None => {
+                let subject = Subject::Task(self.task.id.clone());
+                zone.hub.watch(caller, subject, after).await
+            }
+        }
+    }
+
+    /// What comes of it until that moment, or until the zone closes. What cannot be read now can be asked
+    /// for later, so it counts as not there yet.
+    pub(super) async fn until(
+        mut self,
+        zone: &Zone,
+        caller: &Caller,
+        asked: &Asked,
+        until: Instant,
+    ) -> Came {
+        let end = tokio::time::sleep_until(until);
+        tokio::select! {
+            biased;
+            came = self.came(zone, caller, asked) => came.unwrap_or_else(|error| {
+                tracing::warn!(task = %self.task.id, %error, "a task is not waited for any more");
+                Came::Running
+            }),
+            () = zone.stop.cancelled() => Came::Running,
+            () = end => Came::Running,
+        }
+    }
+
+    async fn came(
+        &mut self,
+        zone: &Zone,
+        caller: &Caller,
+        asked: &Asked,
+    ) -> Result<Came, HubError> {
+        let id = self.task.id.clone();
+        if is_settled(self.task.state) {
+            let came = came::of(zone, caller, &id, Some(asked)).await?;
+            if !matches!(came, Came::Running) {
+                return Ok(came);
+            }
+        }
+        let mut watch = self.watch(zone, caller, self.task.seq).await?;
+        loop {
+            let seen = watch.next().await?;
+            if !seen.as_ref().is_none_or(settles) {
+                continue;
+            }
+            // It may have gone on since, if somebody else has answered its question.
+            let came = came::of(zone, caller, &id, Some(asked)).await?;
+            if seen.is_none() || !matches!(came, Came::Running) {
+                return Ok(came);
+            }
+        }
+    }
+}
+
+/// Whether there is something to answer from now on.
+pub(super) fn settles(seen: &Seen) -> bool {
+    match seen {
+        Seen::Event(event) => {
+            matches!(event.body, EventBody::State { to, .. } if is_settled(to))
+        }
+        Seen::Text { .. } => false,
+    }
+}
