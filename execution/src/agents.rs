@@ -1,4 +1,4 @@
-//! Agents: those that are built in, and the one that stands for any program.
+//! Agents: those that are built in, and those that stand for any program and for agents elsewhere.
 //!
 //! An agent gets a turn and puts out what it makes; it knows nothing of queues, leases or stores, and
 //! no user's address is ever opened from here.
@@ -6,12 +6,14 @@
 mod command;
 mod demo;
 mod llm;
+mod remote;
 
 pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
 pub use demo::DemoAgent;
 #[cfg(feature = "aws")]
 pub use llm::{BedrockCredentials, SignError, Signer};
 pub use llm::{LlmAgent, LlmError, LlmOptions, Provider};
+pub use remote::{MOST_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
 
 use interzone_hub::{AgentError, HubError};
 
