@@ -10,3 +10,5 @@ mod transports;
 mod workers;
 #[cfg(test)]
 mod zone;
+#[cfg(test)]
+mod zone_contract;
