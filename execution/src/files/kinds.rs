@@ -58,9 +58,7 @@ impl Kind {
             Self::Gif => "image/gif",
             Self::WebP => "image/webp",
             Self::Pdf => "application/pdf",
-            Self::Docx => {
-                "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-            }
+            Self::Docx => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
             Self::Xlsx => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
             Self::Pptx => {
                 "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -115,7 +113,9 @@ impl Kind {
     /// ```
     pub fn from_media_type(media_type: &str) -> Option<Self> {
         let asked = plain(media_type);
-        let known = Self::ALL.into_iter().find(|kind| kind.media_type() == asked);
+        let known = Self::ALL
+            .into_iter()
+            .find(|kind| kind.media_type() == asked);
         known.or(match asked.as_str() {
             "image/jpg" | "image/pjpeg" => Some(Self::Jpeg),
             "image/x-png" => Some(Self::Png),
@@ -130,7 +130,9 @@ impl Kind {
     /// The kind that the end of a name means, without the dot.
     pub fn from_extension(extension: &str) -> Option<Self> {
         let extension = extension.to_ascii_lowercase();
-        let known = Self::ALL.into_iter().find(|kind| kind.extension() == extension);
+        let known = Self::ALL
+            .into_iter()
+            .find(|kind| kind.extension() == extension);
         known.or(match extension.as_str() {
             "jpeg" | "jpe" | "jfif" => Some(Self::Jpeg),
             "markdown" => Some(Self::Markdown),

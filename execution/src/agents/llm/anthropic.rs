@@ -325,7 +325,10 @@ struct Usage {
 impl Usage {
     /// What came from a cache was read too.
     fn heard(&self) -> Heard {
-        let cached = [self.cache_creation_input_tokens, self.cache_read_input_tokens];
+        let cached = [
+            self.cache_creation_input_tokens,
+            self.cache_read_input_tokens,
+        ];
         let cached: u64 = cached.into_iter().flatten().sum();
         Heard::Usage {
             input: self.input_tokens.map(|input| input.saturating_add(cached)),
@@ -376,7 +379,10 @@ fn read(data: &[u8], stopped: &mut bool, heard: &mut Vec<Heard>) -> Result<(), F
         Event::MessageStop => *stopped = true,
         Event::Error { error } => {
             let complaint = error.into_complaint();
-            tracing::warn!(said = complaint.logged(None), "a model's stream ends with an error");
+            tracing::warn!(
+                said = complaint.logged(None),
+                "a model's stream ends with an error"
+            );
             return Err(classify_in_stream(&complaint));
         }
         Event::Other => {}

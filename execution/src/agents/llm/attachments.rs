@@ -8,8 +8,8 @@ use super::chat::{Block, Chat};
 use super::wire::{Takes, Wire};
 use crate::files::{Fault, InputRules, Kind, examine, read_text, safe_name};
 use base64::Engine;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use bytes::Bytes;
 use interzone_protocol::vocab::{Encoding, Part, PartKind};
 use interzone_protocol::zone::ErrorWord;
@@ -31,7 +31,10 @@ pub(super) struct Skipped {
 impl Skipped {
     /// What the model is told in its place.
     pub(super) fn told(&self) -> String {
-        format!("[The file \"{}\" is not here: {}]", self.name, self.fault.text)
+        format!(
+            "[The file \"{}\" is not here: {}]",
+            self.name, self.fault.text
+        )
     }
 }
 

@@ -72,7 +72,9 @@ impl Bedrock {
         let known = !region.is_empty() && region.chars().all(plain);
         let usual = match endpoint {
             Some(endpoint) => endpoint.clone(),
-            None if known => usual.parse().map_err(|_| LlmError::Address { url: usual })?,
+            None if known => usual
+                .parse()
+                .map_err(|_| LlmError::Address { url: usual })?,
             None => return Err(LlmError::Address { url: usual }),
         };
         let bearer = match credentials {

@@ -70,7 +70,8 @@ impl<'t> Chat<'t> {
     /// Adds what somebody says. Providers want the two sides to take turns, so whoever goes on speaking
     /// adds to what he said before; and whoever says nothing has not spoken.
     pub(super) fn say(&mut self, speaker: Speaker, blocks: Vec<Block<'t>>) {
-        let speaks = |block: &Block<'_>| !matches!(block, Block::Text(text) if text.trim().is_empty());
+        let speaks =
+            |block: &Block<'_>| !matches!(block, Block::Text(text) if text.trim().is_empty());
         let mut blocks: Vec<Block<'t>> = blocks.into_iter().filter(speaks).collect();
         if blocks.is_empty() {
             return;

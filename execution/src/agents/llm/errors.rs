@@ -106,9 +106,7 @@ impl Why {
             (Self::Slow, Language::Japanese) => {
                 "モデルの応答に時間がかかりすぎています。しばらくしてからもう一度お試しください。"
             }
-            (Self::Busy, Language::English) => {
-                "The model is busy. Please try again in a minute."
-            }
+            (Self::Busy, Language::English) => "The model is busy. Please try again in a minute.",
             (Self::Busy, Language::Japanese) => {
                 "モデルが混雑しています。1分ほどしてからもう一度お試しください。"
             }

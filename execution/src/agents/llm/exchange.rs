@@ -229,7 +229,9 @@ impl Exchange<'_> {
 
 fn is(headers: &HeaderMap, wanted: &str) -> bool {
     let found = headers.get(header::CONTENT_TYPE);
-    let found = found.and_then(|found| found.to_str().ok()).unwrap_or_default();
+    let found = found
+        .and_then(|found| found.to_str().ok())
+        .unwrap_or_default();
     let plain = found.split(';').next().unwrap_or_default().trim();
     plain.eq_ignore_ascii_case(wanted)
 }

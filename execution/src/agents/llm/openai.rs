@@ -150,10 +150,7 @@ impl Wire for OpenAi {
         let text = complaint.text.to_lowercase();
         let learnt = [
             ("stream_options", &self.quirks.no_usage),
-            (
-                "max_completion_tokens",
-                &self.quirks.completion_tokens,
-            ),
+            ("max_completion_tokens", &self.quirks.completion_tokens),
             ("temperature", &self.quirks.no_temperature),
             ("support tools", &self.quirks.no_tools),
             ("tools param", &self.quirks.no_tools),

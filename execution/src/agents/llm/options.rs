@@ -195,9 +195,15 @@ mod tests {
             ("https://api.example/v1", "https://api.example/v1/chat/x"),
             ("https://api.example/v1/", "https://api.example/v1/chat/x"),
             ("https://api.example", "https://api.example/chat/x"),
-            ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1/chat/x"),
+            (
+                "http://127.0.0.1:8080/v1",
+                "http://127.0.0.1:8080/v1/chat/x",
+            ),
             ("http://[::1]:8080", "http://[::1]:8080/chat/x"),
-            ("http://localhost:1234/v1", "http://localhost:1234/v1/chat/x"),
+            (
+                "http://localhost:1234/v1",
+                "http://localhost:1234/v1/chat/x",
+            ),
         ] {
             let found = address(&base.parse().unwrap(), &["chat", "x"]).unwrap();
             assert_eq!(found.as_str(), whole);
@@ -211,8 +217,13 @@ mod tests {
             "https://name:pass@api.example/v1",
             "https://api.example/v1?key=secret",
         ] {
-            let error = address(&base.parse().unwrap(), &[]).unwrap_err().to_string();
-            assert!(!error.contains("pass@") && !error.contains("secret"), "{error}");
+            let error = address(&base.parse().unwrap(), &[])
+                .unwrap_err()
+                .to_string();
+            assert!(
+                !error.contains("pass@") && !error.contains("secret"),
+                "{error}"
+            );
         }
     }
 }

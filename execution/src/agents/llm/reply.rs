@@ -190,7 +190,9 @@ impl Note<'_> {
     pub(super) fn told(&self, language: Language) -> String {
         match (self, language) {
             (Self::Unfinished, Language::English) => "(Part of this was not finished.)".to_owned(),
-            (Self::Unfinished, Language::Japanese) => "（一部の処理は完了していません。）".to_owned(),
+            (Self::Unfinished, Language::Japanese) => {
+                "（一部の処理は完了していません。）".to_owned()
+            }
             (Self::CutOff, Language::English) => {
                 "(The answer ends here because it reached its longest.)".to_owned()
             }
@@ -204,7 +206,10 @@ impl Note<'_> {
             (Self::Making, Language::English) => "Making a file.".to_owned(),
             (Self::Making, Language::Japanese) => "ファイルを作成しています。".to_owned(),
             (Self::Skipped(one), Language::English) => {
-                format!("The file \"{}\" was left out: {}.", one.name, one.fault.text)
+                format!(
+                    "The file \"{}\" was left out: {}.",
+                    one.name, one.fault.text
+                )
             }
             (Self::Skipped(one), Language::Japanese) => format!(
                 "ファイル「{}」は読み取れませんでした（{}）。",

@@ -13,7 +13,9 @@ const LONGEST: Duration = Duration::from_secs(8);
 /// The wait before another try, where the second try is 0, if the provider does not say. At least half
 /// of the span is waited, for whoever is busy now is busy in a millisecond too.
 pub(super) fn wait(tries: u32) -> Duration {
-    let span = FIRST.saturating_mul(2_u32.saturating_pow(tries)).min(LONGEST);
+    let span = FIRST
+        .saturating_mul(2_u32.saturating_pow(tries))
+        .min(LONGEST);
     let (random, ..) = uuid::Uuid::new_v4().as_fields();
     span.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }

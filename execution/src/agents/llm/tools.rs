@@ -113,7 +113,9 @@ impl Call {
         })?;
         let name = request.file_name.clone().unwrap_or_default();
         let kind = request.format.as_deref().and_then(Kind::from_extension);
-        let kind = kind.or_else(|| Kind::from_name(&name)).unwrap_or(Kind::Text);
+        let kind = kind
+            .or_else(|| Kind::from_name(&name))
+            .unwrap_or(Kind::Text);
         let name = safe_name(&name, kind.media_type());
         let refused = rules
             .check_count(made.saturating_add(1))

@@ -48,7 +48,10 @@ pub(super) fn document(name: &str, taken: &mut BTreeSet<String>) -> String {
     let mut number = 2_u32;
     while !taken.insert(found.clone()) {
         let behind = format!(" ({number})");
-        found = format!("{}{behind}", short(LONGEST.saturating_sub(behind.len()), &first));
+        found = format!(
+            "{}{behind}",
+            short(LONGEST.saturating_sub(behind.len()), &first)
+        );
         number = number.saturating_add(1);
     }
     found
@@ -60,7 +63,9 @@ mod tests {
 
     #[test]
     fn a_model_is_one_segment() {
-        let base: Url = "https://bedrock-runtime.eu-central-1.amazonaws.com/model".parse().unwrap();
+        let base: Url = "https://bedrock-runtime.eu-central-1.amazonaws.com/model"
+            .parse()
+            .unwrap();
         for (model, path) in [
             (
                 "anthropic.claude-sonnet-4-5-20250929-v1:0",
@@ -93,6 +98,9 @@ mod tests {
         let long = "x".repeat(300);
         assert_eq!(document(&long, &mut taken).len(), LONGEST);
         let second = document(&long, &mut taken);
-        assert!(second.len() == LONGEST && second.ends_with("x (2)"), "{second}");
+        assert!(
+            second.len() == LONGEST && second.ends_with("x (2)"),
+            "{second}"
+        );
     }
 }

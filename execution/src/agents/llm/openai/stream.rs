@@ -111,7 +111,10 @@ impl State {
             .map_err(|_| Why::Broken("an event is not what it should be"))?;
         if let Some(error) = chunk.error {
             let complaint = error.into_complaint();
-            tracing::warn!(said = complaint.logged(None), "a model's stream ends with an error");
+            tracing::warn!(
+                said = complaint.logged(None),
+                "a model's stream ends with an error"
+            );
             return Err(classify_in_stream(&complaint));
         }
         for choice in chunk.choices.into_iter().take(1) {
