@@ -10,7 +10,7 @@ mod llm;
 pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
 pub use demo::DemoAgent;
 #[cfg(feature = "aws")]
-pub use llm::{BedrockCredentials, SignError, Signer};
+pub use llm::BedrockCredentials;
 pub use llm::{LlmAgent, LlmError, LlmOptions, Provider};
 
 use interzone_hub::{AgentError, HubError};
