@@ -1,4 +1,4 @@
-//! Agents: those that are built in, and the one that stands for any program.
+//! Agents: those that are built in, and those that stand for any program and for agents elsewhere.
 //!
 //! An agent gets a turn and puts out what it makes; it knows nothing of queues, leases or stores, and
 //! no user's address is ever opened from here.
@@ -12,6 +12,11 @@ pub use demo::DemoAgent;
 #[cfg(feature = "aws")]
 pub use llm::{BedrockCredentials, SignError, Signer};
 pub use llm::{LlmAgent, LlmError, LlmOptions, Provider};
+mod remote;
+
+pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
+pub use demo::DemoAgent;
+pub use remote::{MOST_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
 
 use interzone_hub::{AgentError, HubError};
 
