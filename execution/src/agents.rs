@@ -6,16 +6,13 @@
 mod command;
 mod demo;
 mod llm;
+mod remote;
 
 pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
 pub use demo::DemoAgent;
 #[cfg(feature = "aws")]
 pub use llm::{BedrockCredentials, SignError, Signer};
 pub use llm::{LlmAgent, LlmError, LlmOptions, Provider};
-mod remote;
-
-pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
-pub use demo::DemoAgent;
 pub use remote::{MOST_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
 
 use interzone_hub::{AgentError, HubError};
