@@ -17,7 +17,7 @@ pub(crate) use identity::scopes;
 pub(crate) use signals::Signals;
 pub(crate) use store::records;
 
-use crate::config::{Config, LogConfig, LogFormat};
+use crate::config::{Config, LogFormat};
 use agentcore::Doors;
 use agents::{Agents, Surroundings};
 use error::cannot_listen;
@@ -43,13 +43,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Sets up the log. Keep what it gives until the end.
-pub(crate) fn start_log(config: &LogConfig) -> Result<TelemetryGuard, StartError> {
+pub(crate) fn start_log(config: &Config) -> Result<TelemetryGuard, StartError> {
+    let trust = Trust::system_and(&config.tls.trust)?;
+    let config = &config.log;
     let headers = config.otlp_headers.iter();
     let headers = headers.map(|(name, value)| (name.clone(), Secret::new(value.as_str())));
     let otlp = config.otlp.as_ref().map(|endpoint| OtlpOptions {
         endpoint: endpoint.clone(),
         headers: headers.collect(),
         service_name: config.service_name.clone(),
+        trust,
     });
     let options = LogOptions {
         format: match config.format {
@@ -131,6 +134,8 @@ impl Running {
             agents.registry,
             hub_limits(config),
         );
+        // Before the workers claim anything: what the last process held when it died is nobody's.
+        hub.store().take_over(hub.now()).await?;
         let egress = EgressOptions {
             allow: config.egress_allow.clone(),
             trust: trust.clone(),

@@ -19,6 +19,7 @@ use axum::body::Body;
 use axum::response::Response;
 use connection::Newcomer;
 use http::{HeaderValue, Request, StatusCode, header};
+use hyper::body::Incoming;
 use pulse::{Order, Pulses};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -54,14 +55,18 @@ pub enum TurnedAway {
     Busy,
     /// The handler took longer than is allowed and was dropped. 504.
     TooSlow,
+    /// It does not say for which one host it is, as HTTP/1.1 wants. 400.
+    BadHost,
 }
+
+/// A request as it arrives: its body may still be on the way.
+pub type Arriving = Request<Incoming>;
 
 /// An answer that is being made.
 pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Takes a request that the router need not see, or hands it back.
-type Shortcut =
-    dyn Fn(Request<Body>, &Arc<Peer>) -> ControlFlow<Answering, Request<Body>> + Send + Sync;
+type Shortcut = dyn Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync;
 type TurnAway = dyn Fn(TurnedAway, Correlation) -> Response + Send + Sync;
 
 /// What all connections of a listener share.
@@ -149,10 +154,7 @@ impl Listener {
     #[must_use]
     pub fn shortcut(
         self,
-        take: impl Fn(Request<Body>, &Arc<Peer>) -> ControlFlow<Answering, Request<Body>>
-        + Send
-        + Sync
-        + 'static,
+        take: impl Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync + 'static,
     ) -> Self {
         Self {
             shortcut: Box::new(take),
@@ -295,6 +297,10 @@ fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
         TurnedAway::TooSlow => (
             StatusCode::GATEWAY_TIMEOUT,
             "the request took too long and was given up\n",
+        ),
+        TurnedAway::BadHost => (
+            StatusCode::BAD_REQUEST,
+            "send one Host header, with the name of the server\n",
         ),
     };
     let mut response = Response::new(Body::from(text));

@@ -1,5 +1,6 @@
 //! What all doors of the zone share. No request enters here, and no decision about one.
 
+use crate::doors::Seats;
 use crate::events::Shared;
 use crate::files::FileRules;
 use crate::pairs::PairLog;
@@ -121,6 +122,8 @@ pub struct Zone {
     pub(crate) stop: CancellationToken,
     /// What was written for one watcher and serves the others.
     pub(crate) told: Shared,
+    /// Who watches how much.
+    pub(crate) seats: Arc<Seats>,
 }
 
 impl Zone {
@@ -138,6 +141,7 @@ impl Zone {
             token_url: options.token_url,
             metadata_url,
             egress: options.egress,
+            seats: Seats::new(options.limits.watches),
             limits: options.limits,
             rate: options.rate,
             audit: options.audit,

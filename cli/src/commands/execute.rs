@@ -43,7 +43,7 @@ impl Execute {
             false => &[],
         };
         let config = Config::load_with(&self.config, said)?;
-        let log = start_log(&config.log)?;
+        let log = start_log(&config)?;
         let served = runtime::serving(config.execution.threads)?.block_on(serve(config, format));
         // What the log still holds leaves now.
         drop(log);

@@ -54,7 +54,7 @@ pub(crate) struct Up {
 impl Up {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
         let config = self.prepare()?;
-        let log = start_log(&config.log)?;
+        let log = start_log(&config)?;
         let served =
             runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
         drop(log);

@@ -203,6 +203,8 @@ pub(crate) struct LimitsConfig {
     pub(crate) body_time: Duration,
     pub(crate) request_time: Duration,
     pub(crate) idle_time: Duration,
+    pub(crate) stall_time: Duration,
+    pub(crate) watches: usize,
     pub(crate) stream_idle: Duration,
 }
 
@@ -221,6 +223,8 @@ impl LimitsConfig {
             body_time: time(&mut section, "body_time")?,
             request_time: time(&mut section, "request_time")?,
             idle_time: time(&mut section, "idle_time")?,
+            stall_time: time(&mut section, "stall_time")?,
+            watches: count(&mut section, "watches", 1)?,
             stream_idle: time(&mut section, "stream_idle")?,
         };
         section.end()?;

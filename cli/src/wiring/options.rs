@@ -28,6 +28,8 @@ pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
         body_time: config.body_time,
         request_time: config.request_time,
         idle: config.idle_time,
+        stall: config.stall_time,
+        watches: config.watches,
         connections: config.connections,
         requests: config.requests,
         ..usual

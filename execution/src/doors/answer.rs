@@ -118,11 +118,17 @@ pub(super) fn refused(error: &WireError, origin: &Origin) -> Response {
     response
 }
 
-/// What a listener answers to requests that no door answers: they are too many, or took too long.
+/// What a listener answers to requests that no door answers: they are too many, took too long, or are
+/// for nobody.
 pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
     let error = match why {
         TurnedAway::Busy => errors::unavailable("busy"),
         TurnedAway::TooSlow => errors::took_too_long(),
+        TurnedAway::BadHost => errors::transport(
+            StatusCode::BAD_REQUEST,
+            "Send one Host header, with the name of the server",
+            "bad_host",
+        ),
     };
     let origin = Origin {
         correlation,

@@ -31,7 +31,7 @@ impl Known {
             },
         };
         let known = proved.and_then(|identity| {
-            let principal = PrincipalId::new(&*identity.principal)
+            let principal = PrincipalId::shared(&identity.principal)
                 .map_err(|_| Refusal::Invalid("unusable_subject"))?;
             Ok(Self {
                 identity,

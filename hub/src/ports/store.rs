@@ -283,6 +283,15 @@ pub trait QuotaStore: Send + Sync {
 /// What keeps a store in order.
 #[async_trait]
 pub trait Upkeep: Send + Sync {
+    /// Lets go of all that is held by processes that are gone for certain, so that nobody waits for
+    /// the end of a lease: work that was claimed and entries that were being carried are due at `now`,
+    /// and the attempt counts. A store that one process has at a time knows that all others are gone;
+    /// one that many share knows it of nobody, and does nothing. Signals stay as they are: a receiver
+    /// that fetched some may well be there still.
+    ///
+    /// Call it before anything is claimed.
+    async fn take_over(&self, now: Timestamp) -> Result<()>;
+
     /// Removes what need not be kept any longer, at most about `limit` things, so that nobody waits
     /// long behind it. Call it again while it removes something.
     async fn purge(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Purged>;

@@ -27,6 +27,11 @@ const OLD_COMMITS: &str = "
 
 #[async_trait]
 impl Upkeep for PostgresStore {
+    async fn take_over(&self, _now: Timestamp) -> Result<(), StoreError> {
+        // Others may be at it: only the end of a lease tells that one of them is gone.
+        Ok(())
+    }
+
     async fn purge(
         &self,
         retention: &Retention,

@@ -59,6 +59,10 @@ impl Agent for Named {
         }
     }
 
+    fn back_in(&self) -> Option<Duration> {
+        (self.0.id.as_str() == "asleep").then_some(Duration::from_millis(6_100))
+    }
+
     async fn run(&self, _: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
         Ok(Outcome::Completed {
             message: None,

@@ -6,6 +6,7 @@ use crate::rpc::errors::{self, Fault};
 use crate::rpc::{Context, Reply};
 use crate::webhooks::{CHANNEL, Target};
 use interzone_hub::{NewPush, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView};
+use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{
     MethodResult, StreamChunk, StreamEndParams, StreamMessageParams, StreamStartParams, TaskList,
     TaskNotification, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
@@ -52,7 +53,7 @@ pub(crate) async fn create(cx: &Context<'_>, params: TasksCreateParams) -> Outco
         ..NewTask::new(message.clone())
     };
     let task = cx.hub().create_task(cx.caller, new).await;
-    let task = task.map_err(|error| Fault::for_agent(error, asked_for))?;
+    let task = task.map_err(|error| Fault::for_agent(error, asked_for, cx.hub().agents()))?;
     cx.about(task.id.as_str());
     Ok(Reply::Acp(MethodResult::Task {
         task: convert::begun(&task, message),
@@ -99,15 +100,21 @@ impl Shown {
     }
 }
 
+impl Shown {
+    /// What was written for all, if it may be shown to this one. It was checked when it was written, so
+    /// nobody has to look at it again.
+    pub(crate) fn written(&self) -> Option<&str> {
+        let readable = |json: &Json| RawJson::parse(json.as_str()).is_ok();
+        let write = || Json::of(&self.result()).ok().filter(readable);
+        let whole = self.messages && self.artifacts;
+        let written = whole.then(|| self.view.written("acp", write)).flatten();
+        written.map(Json::as_str)
+    }
+}
+
 impl Serialize for Shown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let whole = self.messages && self.artifacts;
-        let write = || Json::of(&self.result()).ok();
-        let written = whole.then(|| self.view.written("acp", write)).flatten();
-        match written {
-            Some(text) => text.serialize(serializer),
-            None => self.result().serialize(serializer),
-        }
+        self.result().serialize(serializer)
     }
 }
 

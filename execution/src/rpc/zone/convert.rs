@@ -173,6 +173,7 @@ pub(super) fn once(id: Option<&RequestId<'_>>, params: &ExecuteTaskParams) -> Op
         attachments,
         task_id,
         context,
+        hops: _,
     } = params;
     let asked = (
         (channel, text, correlation_id, thread_ts, team_id, user_id),

@@ -382,7 +382,7 @@ async fn a_message_under_a_key_is_added_once_even_to_a_task_that_has_ended_since
     let once = |key: &str| {
         Some(Once {
             key: key.to_owned(),
-            keep: std::time::Duration::from_secs(60),
+            keep: Duration::from_secs(60),
         })
     };
     let say = |key: &'static str| {
