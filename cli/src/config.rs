@@ -22,7 +22,8 @@ mod zone;
 mod tests;
 
 pub(crate) use agents::{
-    AgentConfig, AgentKind, CommandConfig, LlmConfig, ProofConfig, ProviderConfig, RemoteConfig,
+    AgentConfig, AgentKind, CommandConfig, LlmConfig, PeerPlace, ProofConfig, ProviderConfig,
+    RemoteConfig,
 };
 pub(crate) use around::ModelAround;
 pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};

@@ -299,6 +299,8 @@ fn mistakes_are_told_by_name() {
         model("provider = \"openai\"\nmodel = \"m\"\nsystem_file = \"nowhere\"\n"),
         peer("assign_to = \"x\"\n"),
         peer("url = \"http://peer.example.com\"\n"),
+        peer("runtime = \"zone-abc\"\n"),
+        peer("url = \"https://peer\"\nruntime = \"arn:aws:x\"\n"),
         peer("url = \"https://peer\"\ndialect = \"slack\"\n"),
         peer("url = \"https://peer\"\nclient_id = \"c\"\n"),
         peer("url = \"https://peer\"\nclient_secret = \"hunter2\"\n"),
