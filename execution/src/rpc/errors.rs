@@ -264,7 +264,7 @@ pub(crate) fn unavailable(word: &'static str) -> WireError {
         "Service unavailable; try again",
         word,
     )
-    .with(json!({"retryAfter": 1}));
+    .with(json!({"retryAfter": 1, zone::ERROR_CODE: "unavailable"}));
     error.retry_after = Some(1);
     error
 }
@@ -277,6 +277,7 @@ pub(crate) fn took_too_long() -> WireError {
         "The call took too long and was given up; look before you repeat it",
         "too_slow",
     )
+    .with(json!({zone::ERROR_CODE: "internal_error"}))
 }
 
 /// A request that the transport turns away before anybody reads it.

@@ -8,3 +8,5 @@ mod journeys;
 mod workers;
 #[cfg(test)]
 mod zone;
+#[cfg(test)]
+mod zone_contract;

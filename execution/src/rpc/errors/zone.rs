@@ -153,10 +153,9 @@ fn unavailable(word: &'static str) -> WireError {
 /// An error that was not made for this dialect, as it is told in it. Who may not is told as ACP tells it.
 pub(crate) fn dressed(error: WireError) -> WireError {
     let has_word = |data: &Value| data.get(ERROR_CODE).is_some();
-    if error.data.as_ref().is_some_and(has_word) {
-        return error;
-    }
+    let of_here = error.data.as_ref().is_some_and(has_word);
     match error.code {
+        _ if of_here && error.http == StatusCode::OK => error,
         ErrorCode::INTERNAL_ERROR if error.retry_after.is_some() => unavailable(error.word),
         ErrorCode::INTERNAL_ERROR => internal(error.word),
         ErrorCode::INVALID_PARAMS => error.and(ERROR_CODE, ErrorWord::InvalidParams.name()),

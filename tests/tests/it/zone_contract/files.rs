@@ -1,0 +1,257 @@
+//! Files that agents make, on their way out.
+
+use super::{Setup, World, actor, params, said};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use interzone_execution::files::FileRules;
+use interzone_hub::{Agent, Outcome};
+use interzone_protocol::vocab::{
+    Artifact, ArtifactId, Encoding, Json, Message, Part, PartKind, Role,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn artifact(id: &str, part: Part) -> Artifact {
+    Artifact::new(ArtifactId::new(id).unwrap(), "made").with_part(part)
+}
+
+fn file(name: &str, media_type: &str, bytes: &[u8]) -> Part {
+    Part::file(STANDARD.encode(bytes))
+        .with_filename(name)
+        .with_media_type(media_type)
+}
+
+/// Hands over these artifacts and says so.
+fn making(parts: Vec<Part>) -> Arc<dyn Agent> {
+    actor("making", move |_, output| {
+        let parts = parts.clone();
+        async move {
+            for (n, part) in parts.into_iter().enumerate() {
+                let made = artifact(&format!("a-{n}"), part);
+                output.artifact(made, false, true).await.unwrap();
+            }
+            Ok(said("Here it is."))
+        }
+    })
+}
+
+async fn world(parts: Vec<Part>, files: FileRules) -> World {
+    World::with(Setup {
+        agents: vec![making(parts)],
+        files,
+        ..Setup::default()
+    })
+    .await
+}
+
+fn bytes_of(artifact: &Value) -> Vec<u8> {
+    let content = artifact["parts"][0]["contentBase64"].as_str().unwrap();
+    STANDARD.decode(content).unwrap()
+}
+
+#[tokio::test]
+async fn a_file_is_the_second_artifact_and_is_mirrored() {
+    let world = World::new().await;
+    let token = world.token("vz").await;
+    let result = world.ask(&token, "file csv name,amount").await;
+    let artifacts = result["artifacts"].as_array().unwrap();
+    assert_eq!(artifacts.len(), 2);
+    let text = &result["response_text"];
+    assert_eq!(artifacts[0]["name"], "execution_response");
+    assert_eq!(
+        artifacts[0]["parts"],
+        json!([{"kind": "text", "text": text}])
+    );
+    assert_eq!(artifacts[1]["name"], "generated_file");
+    let part = &artifacts[1]["parts"][0];
+    assert_eq!(
+        (&part["kind"], &part["mimeType"]),
+        (&json!("file"), &json!("text/csv"))
+    );
+    assert!(part["fileName"].as_str().unwrap().ends_with(".csv"));
+    assert!(bytes_of(&artifacts[1]).starts_with(b"name,amount"));
+    assert_eq!(result["file_artifact"], artifacts[1]);
+    for artifact in artifacts {
+        let id = artifact["artifactId"].as_str().unwrap();
+        assert_eq!((id.len(), &id[14..15]), (36, "4"), "{id}");
+    }
+    // The same when it is asked for later, and nothing of the kind without a file.
+    let later = world.outcome(&token, &result["task_id"]).await;
+    assert_eq!(later["result"], result);
+    let plain = world.ask(&token, "echo hi").await;
+    assert!(plain["artifacts"].is_null() && plain["file_artifact"].is_null());
+}
+
+#[tokio::test]
+async fn a_large_file_goes_out_whole_and_says_how_long_it_is() {
+    let bytes: Vec<u8> = (0..2_000_000_u32)
+        .flat_map(u32::to_le_bytes)
+        .take(5_000_000)
+        .collect();
+    let world = world(
+        vec![file("a.csv", "text/csv", &bytes)],
+        FileRules::default(),
+    )
+    .await;
+    let token = world.token("vz").await;
+    let call = super::call(&json!(1), &params("x")).to_string();
+    let (_, headers, body) = world.post(&token, call).await;
+    assert_eq!(headers["content-length"], body.len().to_string());
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    let result = &answer["result"];
+    assert!(
+        bytes_of(&result["artifacts"][1]) == bytes && bytes_of(&result["file_artifact"]) == bytes
+    );
+    // Within a batch as well.
+    let get = json!({"task_id": result["task_id"]});
+    let get = json!({"jsonrpc": "2.0", "id": 2, "method": "get_task_result", "params": get});
+    let (_, _, body) = world.post(&token, json!([get, get]).to_string()).await;
+    let answers: Vec<Value> = serde_json::from_str(&body).unwrap();
+    for answer in answers {
+        assert!(answer["result"]["result"] == *result);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_refused_becomes_a_sentence_and_the_text_still_arrives() {
+    let rules = FileRules {
+        max_bytes: 10,
+        ..FileRules::default()
+    };
+    for (part, why) in [
+        (
+            file("a.csv", "text/csv", &[b'x'; 11]),
+            "\"a.csv\" was left out: it is larger",
+        ),
+        (
+            // What is declared counts before anything is read.
+            file("b.csv", "text/csv", b"x").with_size(11),
+            "\"b.csv\" was left out: it is larger",
+        ),
+        (
+            // And what is there counts whatever is declared.
+            file("c.csv", "text/csv", &[b'x'; 11]).with_size(1),
+            "\"c.csv\" was left out: it is larger",
+        ),
+        (
+            file("d.exe", "application/x-msdownload", b"x"),
+            "was left out: files of its type are not allowed.",
+        ),
+        (
+            Part::file("not base64!").with_media_type("text/csv"),
+            "was left out: its content",
+        ),
+        (
+            Part::new(PartKind::File).with_media_type("text/csv"),
+            "was left out: its content",
+        ),
+    ] {
+        let world = world(vec![part], rules.clone()).await;
+        let token = world.token("vz").await;
+        let result = world.ask(&token, "x").await;
+        let text = result["response_text"].as_str().unwrap();
+        assert!(
+            text.starts_with("Here it is.\n\nThe file ") && text.contains(why),
+            "{text}"
+        );
+        assert!(result["artifacts"].is_null() && result["file_artifact"].is_null());
+    }
+}
+
+#[tokio::test]
+async fn one_file_is_handed_out_and_more_if_the_rules_say_so() {
+    let parts = || {
+        let part = |n: u8| file(&format!("{n}.txt"), "text/plain", &[n]);
+        vec![part(b'1'), part(b'2'), part(b'3')]
+    };
+    for (per_reply, left_out) in [(1, 2), (2, 1), (3, 0), (0, 3)] {
+        let rules = FileRules {
+            per_reply,
+            ..FileRules::default()
+        };
+        let world = world(parts(), rules).await;
+        let token = world.token("vz").await;
+        let result = world.ask(&token, "x").await;
+        let text = result["response_text"].as_str().unwrap();
+        assert_eq!(text.matches("was left out").count(), left_out, "{text}");
+        let artifacts = result["artifacts"].as_array().map_or(0, Vec::len);
+        assert_eq!(artifacts, if per_reply == 0 { 0 } else { per_reply + 1 });
+    }
+}
+
+#[tokio::test]
+async fn names_are_made_safe() {
+    let part = file("../../etc/pass\u{202e}wd\n", "text/plain", b"x");
+    let world = world(vec![part], FileRules::default()).await;
+    let token = world.token("vz").await;
+    let result = world.ask(&token, "x").await;
+    let name = result["file_artifact"]["parts"][0]["fileName"]
+        .as_str()
+        .unwrap();
+    assert!(
+        !name.contains(['/', '\\', '\n']) && !name.starts_with('.'),
+        "{name}"
+    );
+}
+
+#[tokio::test]
+async fn whatever_form_a_file_has_it_leaves_as_bytes() {
+    let world = world(
+        vec![
+            // Escapes that base64 may have in JSON.
+            Part::new(PartKind::File)
+                .with_content(Json::parse(r#""Pz8\/""#).unwrap())
+                .with_encoding(Encoding::Base64)
+                .with_media_type("text/plain"),
+            Part::new(PartKind::File)
+                .with_content(Json::of("plain\nwords").unwrap())
+                .with_encoding(Encoding::Utf8)
+                .with_media_type("text/plain"),
+            Part::data(Json::parse(r#"{"a": 1}"#).unwrap()),
+            Part::text("words that are an artifact"),
+        ],
+        FileRules {
+            per_reply: 9,
+            ..FileRules::default()
+        },
+    )
+    .await;
+    let token = world.token("vz").await;
+    let result = world.ask(&token, "x").await;
+    let files: Vec<Vec<u8>> = result["artifacts"].as_array().unwrap()[1..]
+        .iter()
+        .map(bytes_of)
+        .collect();
+    let expected: [&[u8]; 4] = [
+        b"???",
+        b"plain\nwords",
+        br#"{"a": 1}"#,
+        b"words that are an artifact",
+    ];
+    assert_eq!(files, expected);
+}
+
+#[tokio::test]
+async fn words_that_are_an_artifact_are_the_answer_if_there_is_no_other() {
+    let agent = actor("mute", |turn, output| async move {
+        let made = artifact("words", Part::text(&"long ".repeat(10_000)));
+        output.artifact(made, false, true).await.unwrap();
+        let file = file("a.txt", "text/plain", b"x");
+        let message = (turn.message.text() == "file").then(|| Message::single(Role::Agent, file));
+        Ok(Outcome::Completed {
+            message,
+            direct: false,
+        })
+    });
+    let world = World::with(Setup {
+        agents: vec![agent],
+        ..Setup::default()
+    })
+    .await;
+    let token = world.token("vz").await;
+    for (text, file) in [("x", false), ("file", true)] {
+        let result = world.ask(&token, text).await;
+        assert_eq!(result["response_text"].as_str().unwrap().len(), 50_000);
+        assert_eq!(result["file_artifact"].is_object(), file);
+    }
+}
