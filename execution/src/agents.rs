@@ -11,7 +11,7 @@ mod remote;
 pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
 pub use demo::DemoAgent;
 #[cfg(feature = "aws")]
-pub use llm::{BedrockCredentials, SignError, Signer};
+pub use llm::BedrockCredentials;
 pub use llm::{LlmAgent, LlmError, LlmOptions, Provider};
 pub use remote::{MOST_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
 

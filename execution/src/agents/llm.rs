@@ -32,7 +32,7 @@ mod tools;
 mod wire;
 
 #[cfg(feature = "aws")]
-pub use bedrock::{BedrockCredentials, SignError, Signer};
+pub use bedrock::BedrockCredentials;
 pub use options::{LlmError, LlmOptions, Provider};
 
 use attachments::{Fence, Skipped};
@@ -298,9 +298,7 @@ impl Agent for LlmAgent {
 fn object(arguments: String) -> Box<RawValue> {
     let raw = RawValue::from_string(arguments).ok();
     let raw = raw.filter(|raw| raw.get().starts_with('{'));
-    // An empty object is always one.
-    raw.or_else(|| RawValue::from_string("{}".to_owned()).ok())
-        .unwrap_or_default()
+    raw.unwrap_or_else(|| RawValue::from_string("{}".to_owned()).unwrap_or_default())
 }
 
 /// A message whose files could none of them be taken is not answered: the answer would be about nothing.

@@ -1,7 +1,7 @@
 //! Anthropic's messages: blocks of text, pictures, documents and tools, streamed as named events.
 
 use super::chat::{Block, Chat, Heard, Speaker, Stop};
-use super::errors::{Details, Failure, Why, classify_in_stream};
+use super::errors::{Details, Failure, Misread, Why};
 use super::options::address;
 use super::sse::Sse;
 use super::wire::{Reader, Takes, Wire, secret_header};
@@ -228,7 +228,7 @@ struct Events {
 }
 
 impl Reader for Events {
-    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Failure> {
+    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread> {
         let stopped = &mut self.stopped;
         self.sse.push(bytes, |_, data| read(data, stopped, heard))
     }
@@ -292,14 +292,12 @@ enum Begun {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Delta {
-    TextDelta {
-        text: String,
-    },
-    InputJsonDelta {
-        partial_json: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: String },
     #[serde(other)]
     Other,
 }
@@ -337,9 +335,9 @@ impl Usage {
     }
 }
 
-fn read(data: &[u8], stopped: &mut bool, heard: &mut Vec<Heard>) -> Result<(), Failure> {
+fn read(data: &[u8], stopped: &mut bool, heard: &mut Vec<Heard>) -> Result<(), Misread> {
     let event: Event = serde_json::from_slice(data)
-        .map_err(|_| Why::Broken("an event is not what it should be"))?;
+        .map_err(|_| Misread::Broken("an event is not what it should be"))?;
     match event {
         Event::MessageStart { message } => {
             heard.extend(message.usage.as_ref().map(Usage::heard));
@@ -357,8 +355,8 @@ fn read(data: &[u8], stopped: &mut bool, heard: &mut Vec<Heard>) -> Result<(), F
             Begun::Text { .. } | Begun::Other => Heard::Alive,
         }),
         Event::ContentBlockDelta { index, delta } => heard.push(match delta {
-            Delta::TextDelta { text } => Heard::Text(text),
-            Delta::InputJsonDelta { partial_json } => Heard::Arguments {
+            Delta::Text { text } => Heard::Text(text),
+            Delta::InputJson { partial_json } => Heard::Arguments {
                 index,
                 piece: partial_json,
             },
@@ -378,12 +376,7 @@ fn read(data: &[u8], stopped: &mut bool, heard: &mut Vec<Heard>) -> Result<(), F
         }
         Event::MessageStop => *stopped = true,
         Event::Error { error } => {
-            let complaint = error.into_complaint();
-            tracing::warn!(
-                said = complaint.logged(None),
-                "a model's stream ends with an error"
-            );
-            return Err(classify_in_stream(&complaint));
+            return Err(Misread::Said(error.into_complaint()));
         }
         Event::Other => {}
     }

@@ -9,6 +9,7 @@ use crate::files::Kind;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header;
+use interzone_client::aws::Signer;
 use interzone_edge::Secret;
 use serde::Serialize;
 use serde_json::Value;
@@ -23,24 +24,6 @@ mod names;
 /// The largest picture and the largest document that are taken, in bytes.
 const IMAGE: usize = 3_750_000;
 const DOCUMENT: usize = 4_500_000;
-
-/// Proves that requests are ours.
-#[async_trait]
-pub trait Signer: Send + Sync {
-    /// Adds the headers that prove it. The body is whole, and nothing changes after that.
-    ///
-    /// # Errors
-    /// There are no credentials, or they cannot be used.
-    async fn sign(&self, request: &mut http::Request<Bytes>) -> Result<(), SignError>;
-}
-
-/// A request could not be signed.
-#[derive(Debug, thiserror::Error)]
-#[error("the request cannot be signed: {detail}")]
-pub struct SignError {
-    /// What is missing, for whoever keeps the node running; no secrets.
-    pub detail: String,
-}
 
 /// How Bedrock knows that requests are ours.
 #[derive(Clone)]

@@ -58,6 +58,15 @@ pub(super) enum Failure {
     Ours(AgentError),
 }
 
+/// Why a stream cannot be read on.
+#[derive(Debug)]
+pub(super) enum Misread {
+    /// It is not what it should be.
+    Broken(&'static str),
+    /// The provider says that something is wrong.
+    Said(Complaint),
+}
+
 impl From<Why> for Failure {
     fn from(why: Why) -> Self {
         Self::Model {

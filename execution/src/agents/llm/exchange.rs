@@ -5,7 +5,7 @@
 
 use super::attachments::{self, Fence};
 use super::chat::{Chat, Heard, Stop};
-use super::errors::{Complaint, Failure, Why, classify};
+use super::errors::{Complaint, Failure, Misread, Why, classify, classify_in_stream};
 use super::reply::{Reply, Usage};
 use super::retry;
 use super::tools::Call;
@@ -148,19 +148,29 @@ impl Exchange<'_> {
             for one in heard.drain(..) {
                 draft.hear(one, reply).await?;
             }
-            read.inspect_err(|failure| {
-                if let Failure::Model {
-                    why: Why::Broken(what),
-                    ..
-                } = failure
-                {
-                    self.warn(what);
-                }
-            })?;
+            read.map_err(|misread| self.misread(misread))?;
         }
         let (answer, usage) = draft.finish();
         reply.spend(usage);
         Ok(answer)
+    }
+
+    /// Notes why a stream could not be read on, and what that means.
+    fn misread(&self, misread: Misread) -> Failure {
+        match misread {
+            Misread::Said(complaint) => {
+                tracing::warn!(
+                    agent = %self.options.id,
+                    said = complaint.logged(self.wire.key()),
+                    "a model's stream ends with an error"
+                );
+                classify_in_stream(&complaint)
+            }
+            Misread::Broken(what) => {
+                self.warn(what);
+                Why::Broken(what).into()
+            }
+        }
     }
 
     fn half(&self, begun: bool) -> Failure {

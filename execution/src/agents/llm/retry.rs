@@ -126,7 +126,9 @@ mod tests {
     use super::*;
     use http::{HeaderName, HeaderValue};
 
-    fn hinted(headers: &[(&'static str, &'static str)]) -> Option<Duration> {
+    type Headers = [(&'static str, &'static str)];
+
+    fn hinted(headers: &Headers) -> Option<Duration> {
         let map = headers.iter().map(|(name, value)| {
             (
                 HeaderName::from_static(name),
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_providers_own_hint_is_taken_in_every_shape() {
-        let cases: &[(&[(&str, &str)], Option<u64>)] = &[
+        let cases: &[(&Headers, Option<u64>)] = &[
             (&[("retry-after", "7")], Some(7_000)),
             (&[("retry-after", "0.25")], Some(250)),
             (

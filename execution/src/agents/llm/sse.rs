@@ -1,6 +1,6 @@
 //! Server-sent events from bytes that come in any pieces. What an event means is not known here.
 
-use super::errors::{Failure, Why};
+use super::errors::Misread;
 
 /// Reads events. Each is passed on as soon as its last byte is there.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ impl Sse {
     pub(super) fn push(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Misread>,
+    ) -> Result<(), Misread> {
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_return) && *first == b'\n' {
                 bytes = bytes.get(1..).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Sse {
             let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
             let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             if self.line.len() + self.data.len() + piece.len() > self.limit {
-                return Err(Why::Broken("an event is too large").into());
+                return Err(Misread::Broken("an event is too large"));
             }
             self.line.extend_from_slice(piece);
             let Some((ending, rest)) = rest.split_first() else {
@@ -64,8 +64,8 @@ impl Sse {
     fn read(
         &mut self,
         line: &[u8],
-        each: &mut impl FnMut(&[u8], &[u8]) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        each: &mut impl FnMut(&[u8], &[u8]) -> Result<(), Misread>,
+    ) -> Result<(), Misread> {
         let line = match line.strip_prefix(MARK) {
             Some(rest) if self.at_start => rest,
             _ => line,

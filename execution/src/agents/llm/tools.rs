@@ -49,7 +49,7 @@ pub(super) fn offered(rules: &FileRules) -> Vec<Tool> {
         return Vec::new();
     }
     let cell = json!({"type": ["string", "number", "boolean", "null"]});
-    let rows = json!({"type": "array", "items": {"type": "array", "items": cell}});
+    let row = json!({"type": "array", "items": cell});
     let files = if rules.per_reply == 1 {
         "one file".to_owned()
     } else {
@@ -71,14 +71,18 @@ pub(super) fn offered(rules: &FileRules) -> Vec<Tool> {
             },
             "rows": {
                 "description": "The rows of a csv or of an xlsx with one sheet; the first are headings.",
-                "type": rows["type"], "items": rows["items"]
+                "type": "array",
+                "items": row
             },
             "sheets": {
                 "type": "array",
                 "description": "The sheets of an xlsx, if it has more than one.",
                 "items": {
                     "type": "object",
-                    "properties": {"name": {"type": "string"}, "rows": rows},
+                    "properties": {
+                        "name": {"type": "string"},
+                        "rows": {"type": "array", "items": row}
+                    },
                     "required": ["rows"]
                 }
             }
@@ -103,13 +107,13 @@ impl Call {
         if self.name != CREATE_FILE {
             return Err(Mishap {
                 model: format!("There is no such tool. The only one is {CREATE_FILE}."),
-                user: not_made("", &"", language),
+                user: not_made("", "", language),
             });
         }
-        let request: MakeFile = serde_json::from_str(&self.arguments).map_err(|error| Mishap {
+        let request = read(&self.arguments).map_err(|error| Mishap {
             // Where it is wrong, not what it says: the model knows that best.
             model: format!("The arguments do not fit the tool: {error}. Nothing was made."),
-            user: not_made("", &"", language),
+            user: not_made("", "", language),
         })?;
         let name = request.file_name.clone().unwrap_or_default();
         let kind = request.format.as_deref().and_then(Kind::from_extension);
@@ -140,6 +144,14 @@ impl Call {
         file.map_err(|_| failed(None))?
             .map_err(|fault| failed(Some(fault)))
     }
+}
+
+/// Arguments have names; a list of them would pass for a file without anything in it.
+fn read(arguments: &str) -> Result<MakeFile, String> {
+    if !arguments.trim_start().starts_with('{') {
+        return Err("they must be a JSON object".to_owned());
+    }
+    serde_json::from_str(arguments).map_err(|error| error.to_string())
 }
 
 /// What the model is told of a file that was made.

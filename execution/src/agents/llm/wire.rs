@@ -1,7 +1,7 @@
 //! What a provider must know of itself to be spoken to.
 
 use super::chat::{Chat, Heard};
-use super::errors::{Complaint, Failure};
+use super::errors::{Complaint, Failure, Misread};
 use super::{LlmError, Quota};
 use crate::files::Kind;
 use async_trait::async_trait;
@@ -55,7 +55,7 @@ pub(super) trait Wire: Send + Sync {
 /// Reads a provider's stream as it comes.
 pub(super) trait Reader: Send {
     /// Reads on, and puts what was understood to `heard`.
-    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Failure>;
+    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread>;
 
     /// Whether the answer is whole, so that nothing is lost if nothing more comes.
     fn is_whole(&self) -> bool;

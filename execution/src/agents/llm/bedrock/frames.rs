@@ -2,7 +2,7 @@
 
 use super::super::Quota;
 use super::super::chat::{Heard, Stop};
-use super::super::errors::{Complaint, Failure, Why, classify_in_stream};
+use super::super::errors::{Complaint, Misread};
 use super::super::wire::Reader;
 use aws_smithy_eventstream::frame::{DecodedFrame, MessageFrameDecoder};
 use aws_smithy_types::event_stream::Message;
@@ -31,14 +31,14 @@ impl Frames {
     }
 
     /// The next frame, if it is there as a whole.
-    fn next(&mut self) -> Result<Option<Message>, Failure> {
+    fn next(&mut self) -> Result<Option<Message>, Misread> {
         if self.buffer.len() < PRELUDE {
             return Ok(None);
         }
         let mut beginning: &[u8] = &self.buffer;
         let length = usize::try_from(beginning.get_u32()).unwrap_or(usize::MAX);
         if length > self.limit {
-            return Err(Why::Broken("a frame is too large").into());
+            return Err(Misread::Broken("a frame is too large"));
         }
         if self.buffer.len() < length {
             return Ok(None);
@@ -47,13 +47,13 @@ impl Frames {
         let frame = self.buffer.split_to(length.max(PRELUDE)).freeze();
         match MessageFrameDecoder::new().decode_frame(frame) {
             Ok(DecodedFrame::Complete(message)) => Ok(Some(message)),
-            Ok(_) | Err(_) => Err(Why::Broken("a frame is damaged").into()),
+            Ok(_) | Err(_) => Err(Misread::Broken("a frame is damaged")),
         }
     }
 }
 
 impl Reader for Frames {
-    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Failure> {
+    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread> {
         self.buffer.extend_from_slice(bytes);
         while let Some(message) = self.next()? {
             let header = |name: &str| {
@@ -84,23 +84,18 @@ impl Reader for Frames {
                     }
                     // The beginning, ends of blocks, and what is yet to be invented.
                     Some(_) => {}
-                    None => return Err(Why::Broken("a frame has no type").into()),
+                    None => return Err(Misread::Broken("a frame has no type")),
                 },
-                Some(kind @ ("exception" | "error")) => {
+                Some("exception" | "error") => {
                     let word = header(":exception-type").or(header(":error-code"));
                     let said = Complaint::read(message.payload());
                     let complaint = Complaint {
                         word: word.unwrap_or_default().to_owned(),
                         text: header(":error-message").map_or(said.text, str::to_owned),
                     };
-                    tracing::warn!(
-                        kind,
-                        said = complaint.logged(None),
-                        "a model's stream ends with an error"
-                    );
-                    return Err(classify_in_stream(&complaint));
+                    return Err(Misread::Said(complaint));
                 }
-                _ => return Err(Why::Broken("a frame has no type").into()),
+                _ => return Err(Misread::Broken("a frame has no type")),
             }
         }
         Ok(())
@@ -115,9 +110,9 @@ impl Reader for Frames {
     }
 }
 
-fn payload<T: DeserializeOwned>(message: &Message) -> Result<T, Failure> {
+fn payload<T: DeserializeOwned>(message: &Message) -> Result<T, Misread> {
     serde_json::from_slice(message.payload())
-        .map_err(|_| Why::Broken("an event is not what it should be").into())
+        .map_err(|_| Misread::Broken("an event is not what it should be"))
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,7 @@
 
 use super::super::Quota;
 use super::super::chat::{Heard, Stop};
-use super::super::errors::{Details, Failure, Why, classify_in_stream};
+use super::super::errors::{Details, Misread};
 use super::super::sse::Sse;
 use super::super::wire::Reader;
 use serde::Deserialize;
@@ -30,7 +30,7 @@ impl Chunks {
 }
 
 impl Reader for Chunks {
-    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Failure> {
+    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread> {
         let state = &mut self.state;
         self.sse.push(bytes, |_, data| state.read(data, heard))
     }
@@ -47,7 +47,7 @@ impl Reader for Chunks {
 #[derive(Deserialize)]
 struct Chunk {
     #[serde(default)]
-    choices: Vec<Choice>,
+    choices: Option<Vec<Choice>>,
     #[serde(default)]
     usage: Option<Usage>,
     #[serde(default)]
@@ -99,7 +99,7 @@ struct Usage {
 }
 
 impl State {
-    fn read(&mut self, data: &[u8], heard: &mut Vec<Heard>) -> Result<(), Failure> {
+    fn read(&mut self, data: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread> {
         if self.done {
             return Ok(());
         }
@@ -108,20 +108,15 @@ impl State {
             return Ok(());
         }
         let chunk: Chunk = serde_json::from_slice(data)
-            .map_err(|_| Why::Broken("an event is not what it should be"))?;
+            .map_err(|_| Misread::Broken("an event is not what it should be"))?;
         if let Some(error) = chunk.error {
-            let complaint = error.into_complaint();
-            tracing::warn!(
-                said = complaint.logged(None),
-                "a model's stream ends with an error"
-            );
-            return Err(classify_in_stream(&complaint));
+            return Err(Misread::Said(error.into_complaint()));
         }
-        for choice in chunk.choices.into_iter().take(1) {
+        for choice in chunk.choices.into_iter().flatten().take(1) {
             if let Some(delta) = choice.delta {
                 self.delta(delta, heard);
             }
-            if let Some(reason) = choice.finish_reason {
+            if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
                 self.stopped = true;
                 heard.push(Heard::Stop(match reason.as_str() {
                     "stop" => Stop::End,

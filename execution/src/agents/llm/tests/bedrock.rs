@@ -5,6 +5,7 @@ use super::*;
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Frame};
 use bytes::Bytes;
+use interzone_client::aws::{SignError, Signer};
 use serde_json::json;
 
 fn frame(kind: &str, name: (&str, &str), payload: &Value) -> Vec<u8> {
@@ -81,9 +82,8 @@ struct Empty;
 #[async_trait]
 impl Signer for Empty {
     async fn sign(&self, _request: &mut http::Request<Bytes>) -> Result<(), SignError> {
-        Err(SignError {
-            detail: "no credentials".to_owned(),
-        })
+        let none = std::io::Error::other("no credentials");
+        Err(SignError::Credentials(Arc::new(none)))
     }
 }
 
