@@ -5,6 +5,7 @@
 //! the environment. Nothing is opened or started here.
 
 mod agents;
+mod around;
 mod connection;
 mod contract;
 mod error;
@@ -21,8 +22,10 @@ mod zone;
 mod tests;
 
 pub(crate) use agents::{
-    AgentConfig, AgentKind, CommandConfig, LlmConfig, ProofConfig, ProviderConfig, RemoteConfig,
+    AgentConfig, AgentKind, CommandConfig, LlmConfig, PeerPlace, ProofConfig, ProviderConfig,
+    RemoteConfig,
 };
+pub(crate) use around::ModelAround;
 pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
 pub(crate) use contract::AgentCoreConfig;
 pub(crate) use error::ConfigError;

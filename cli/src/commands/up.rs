@@ -4,14 +4,14 @@
 //! person for the built-in issuer. Nothing is left out for being local: HTTPS and tokens as anywhere.
 
 use super::accounts::all_of_acp;
-use crate::config::{Config, FOLDER, Profile};
+use crate::config::{Config, FOLDER, ModelAround, Profile};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::printable;
 use crate::private;
 use crate::runtime;
 use crate::wiring::{Running, Signals, StartError, start_log};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{AccountError, Client, Clients, Grant, Keep, NewClient, People};
 use interzone_edge::tls::DevCa;
@@ -39,6 +39,7 @@ const CALLBACK: &str = "http://127.0.0.1/callback";
 Examples:
   interzone up
   interzone up --listen 127.0.0.1:9443
+  OPENAI_API_KEY=… interzone up --agent llm --model gpt-4.1-mini
   interzone ask \"file csv a,b\"      (in another terminal)"
 )]
 pub(crate) struct Up {
@@ -49,6 +50,25 @@ pub(crate) struct Up {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
+
+    /// Who answers: the built-in one, or a language model whose key is in OPENAI_API_KEY or
+    /// ANTHROPIC_API_KEY
+    #[arg(long, value_enum, value_name = "AGENT", default_value_t)]
+    agent: Answering,
+
+    /// With --agent llm: the model's name
+    #[arg(long, value_name = "NAME", required_if_eq("agent", "llm"))]
+    model: Option<String>,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Answering {
+    /// Built in, for trying things out
+    #[default]
+    Demo,
+    /// A language model; OPENAI_BASE_URL or ANTHROPIC_BASE_URL says where, if not at the usual place
+    Llm,
 }
 
 impl Up {
@@ -70,7 +90,7 @@ impl Up {
         ignore(folder).map_err(failed)?;
         let files = DevCa::open_or_make(folder, &[]).map_err(StartError::Tls)?;
         let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
-        let text = small_toml(&[
+        let mut text = small_toml(&[
             ("tls", "cert", &name(&files.cert).to_string_lossy()),
             ("tls", "key", &name(&files.key).to_string_lossy()),
             ("execution", "listen", &self.listen.to_string()),
@@ -78,6 +98,16 @@ impl Up {
             ("execution", "grace", "2s"),
             ("log", "filter", "warn"),
         ]);
+        if let (Answering::Llm, Some(model)) = (self.agent, &self.model) {
+            let Some(around) = ModelAround::look() else {
+                return Err(Failure::Misuse(
+                    "no model is known; put its key into OPENAI_API_KEY or ANTHROPIC_API_KEY, or the \
+                     address of a server that needs none into OPENAI_BASE_URL"
+                        .to_owned(),
+                ));
+            };
+            text.push_str(&around.to_toml(model));
+        }
         Ok(Config::made_up(&text, folder)?)
     }
 
@@ -172,7 +202,11 @@ impl Up {
         let folder = self.shown();
         writeln!(out, "Interzone is up at {url}")?;
         writeln!(out)?;
-        writeln!(out, "  agent   {agent} (built in, for trying things out)")?;
+        let what = match (self.agent, &self.model) {
+            (Answering::Llm, Some(model)) => printable::text(model),
+            _ => "built in, for trying things out".to_owned(),
+        };
+        writeln!(out, "  agent   {agent} ({what})")?;
         writeln!(
             out,
             "  folder  {folder} (certificate, database, credentials)"

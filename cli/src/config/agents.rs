@@ -4,7 +4,7 @@ mod llm;
 mod remote;
 
 pub(crate) use llm::{LlmConfig, ProviderConfig};
-pub(crate) use remote::{ProofConfig, RemoteConfig};
+pub(crate) use remote::{PeerPlace, ProofConfig, RemoteConfig};
 
 use super::error::ConfigError;
 use super::section::Section;

@@ -77,7 +77,7 @@ async fn make(
             Ok(agent)
         }
         AgentKind::Llm(model) => llm::make(config, model, around).await,
-        AgentKind::Remote(peer) => remote::make(config, peer),
+        AgentKind::Remote(peer) => remote::make(config, peer).await,
     }
 }
 

@@ -11,7 +11,7 @@ use url::Url;
 /// Somebody else's agent.
 #[derive(Debug)]
 pub(crate) struct RemoteConfig {
-    pub(crate) url: Url,
+    pub(crate) place: PeerPlace,
     pub(crate) dialect: RemoteDialect,
     pub(crate) proof: ProofConfig,
     /// The peer's agent that is wanted.
@@ -19,6 +19,19 @@ pub(crate) struct RemoteConfig {
     /// The CA that proves the peer.
     pub(crate) ca: Option<PathBuf>,
     pub(crate) poll: Option<Duration>,
+}
+
+/// Where it is.
+#[derive(Debug)]
+pub(crate) enum PeerPlace {
+    /// At this address.
+    Url(Url),
+    /// In a runtime of AgentCore.
+    Runtime {
+        arn: String,
+        qualifier: Option<String>,
+        endpoint: Option<Url>,
+    },
 }
 
 /// How we prove who we are.
@@ -38,10 +51,7 @@ pub(crate) enum ProofConfig {
 
 impl RemoteConfig {
     pub(super) fn read(section: &mut Section<'_>) -> Result<Self> {
-        let Some(found) = section.text("url")? else {
-            return Err(section.missing("url", "say where the agent is"));
-        };
-        let url = secure_url(&found, "an agent")?;
+        let place = PeerPlace::read(section)?;
         let dialect = match section.text("dialect")? {
             None => RemoteDialect::default(),
             Some(found) => match found.value.as_str() {
@@ -55,13 +65,38 @@ impl RemoteConfig {
             return Err(found.refuse("only `dialect = \"acp\"` has a word for it; remove it"));
         }
         Ok(Self {
-            url,
+            place,
             dialect,
             proof: ProofConfig::read(section)?,
             assign_to: assign_to.map(|found| found.value),
             ca: section.path("ca")?,
             poll: section.time("poll")?,
         })
+    }
+}
+
+impl PeerPlace {
+    fn read(section: &mut Section<'_>) -> Result<Self> {
+        match (section.text("url")?, section.text("runtime")?) {
+            (Some(url), None) => Ok(Self::Url(secure_url(&url, "an agent")?)),
+            (None, Some(runtime)) => {
+                if !runtime.value.starts_with("arn:") {
+                    return Err(runtime.refuse("write the ARN of a runtime of AgentCore"));
+                }
+                let endpoint = match section.text("endpoint")? {
+                    Some(found) => Some(secure_url(&found, "a platform")?),
+                    None => None,
+                };
+                let qualifier = section.text("qualifier")?;
+                Ok(Self::Runtime {
+                    arn: runtime.value,
+                    qualifier: qualifier.map(|found| found.value),
+                    endpoint,
+                })
+            }
+            (Some(url), Some(_)) => Err(url.refuse("`runtime` is set too; keep one of the two")),
+            (None, None) => Err(section.missing("url", "say where the agent is")),
+        }
     }
 }
 

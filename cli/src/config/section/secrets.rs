@@ -1,7 +1,7 @@
 //! Secrets in a configuration: written there, or kept elsewhere and only named.
 
 use super::{Result, Section};
-use crate::config::variable;
+use crate::config;
 use interzone_edge::Secret;
 use std::fs;
 
@@ -87,7 +87,7 @@ impl Section<'_> {
             ));
         }
         Ok(Some(Elsewhere {
-            secret: variable(&named.value).map(Secret::new),
+            secret: config::variable(&named.value).map(Secret::new),
             place: format!("the variable {}", named.value),
         }))
     }

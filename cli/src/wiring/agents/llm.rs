@@ -3,6 +3,12 @@
 use super::{Surroundings, secret};
 use crate::config::{AgentConfig, LlmConfig, ProviderConfig};
 use crate::wiring::StartError;
+#[cfg(feature = "aws")]
+use interzone_client::aws::AwsSigner;
+#[cfg(feature = "aws")]
+use interzone_edge::Secret;
+#[cfg(feature = "aws")]
+use interzone_execution::agents::BedrockCredentials;
 use interzone_execution::agents::{LlmAgent, LlmOptions, Provider};
 use interzone_hub::Agent;
 use std::sync::Arc;
@@ -65,7 +71,7 @@ async fn provider(config: &AgentConfig, model: &LlmConfig) -> Result<Provider, S
         ProviderConfig::Bedrock { region, endpoint } => Ok(Provider::Bedrock {
             region: region.clone(),
             endpoint: endpoint.clone(),
-            credentials: signed::credentials(key, region).await,
+            credentials: credentials(key, region).await,
         }),
         #[cfg(not(feature = "aws"))]
         ProviderConfig::Bedrock { .. } => Err(StartError::NoAws {
@@ -74,36 +80,14 @@ async fn provider(config: &AgentConfig, model: &LlmConfig) -> Result<Provider, S
     }
 }
 
+/// A key of Bedrock's own, or else whatever credentials AWS's usual places have.
 #[cfg(feature = "aws")]
-mod signed {
-    //! Bedrock's requests, signed by the SDK of ours that knows how.
-
-    use async_trait::async_trait;
-    use bytes::Bytes;
-    use interzone_client::aws::{AwsSigner, Signer as _};
-    use interzone_edge::Secret;
-    use interzone_execution::agents::{BedrockCredentials, SignError, Signer};
-    use std::sync::Arc;
-
-    /// A key of Bedrock's own, or else whatever credentials AWS's usual places have.
-    pub(super) async fn credentials(key: Option<Secret>, region: &str) -> BedrockCredentials {
-        match key {
-            Some(key) => BedrockCredentials::Bearer(key),
-            None => {
-                let signer = AwsSigner::from_default_chain("bedrock", region).await;
-                BedrockCredentials::Signed(Arc::new(Signed(signer)))
-            }
-        }
-    }
-
-    struct Signed(AwsSigner);
-
-    #[async_trait]
-    impl Signer for Signed {
-        async fn sign(&self, request: &mut http::Request<Bytes>) -> Result<(), SignError> {
-            self.0.sign(request).await.map_err(|error| SignError {
-                detail: error.to_string(),
-            })
+async fn credentials(key: Option<Secret>, region: &str) -> BedrockCredentials {
+    match key {
+        Some(key) => BedrockCredentials::Bearer(key),
+        None => {
+            let signer = AwsSigner::from_default_chain("bedrock", region).await;
+            BedrockCredentials::Signed(Arc::new(signer))
         }
     }
 }
