@@ -7,9 +7,22 @@ use base64::engine::general_purpose::STANDARD;
 use interzone_protocol::vocab::{Message, Part, PartKind, Role};
 use std::path::{Path, PathBuf};
 
-/// Endings of files and what they hold. A file with another ending is sent as bytes of no known kind.
+/// How files begin whose kind can be told by that, for those whose name says nothing.
+const BEGINNINGS: &[(&[u8], &str)] = &[
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+];
+
+/// Endings of files and what they hold.
 const MEDIA_TYPES: &[(&str, &str)] = &[
     ("csv", "text/csv"),
+    (
+        "docx",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ),
     ("gif", "image/gif"),
     ("htm", "text/html"),
     ("html", "text/html"),
@@ -21,11 +34,19 @@ const MEDIA_TYPES: &[(&str, &str)] = &[
     ("ogg", "audio/ogg"),
     ("pdf", "application/pdf"),
     ("png", "image/png"),
+    (
+        "pptx",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ),
     ("svg", "image/svg+xml"),
     ("toml", "application/toml"),
     ("txt", "text/plain"),
     ("wav", "audio/wav"),
     ("webp", "image/webp"),
+    (
+        "xlsx",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ),
     ("xml", "application/xml"),
     ("yaml", "application/yaml"),
     ("yml", "application/yaml"),
@@ -53,14 +74,14 @@ pub(crate) fn message(words: &[String], files: &[PathBuf]) -> Result<Message, Fa
         parts.push(attach(file)?);
     }
     Message::new(Role::User, parts).map_err(|_| {
-        Failure::Misuse("there is nothing to say; give some words or a --file".to_owned())
+        Failure::Misuse("there is nothing to say; give some words or an --attach".to_owned())
     })
 }
 
 fn attach(path: &Path) -> Result<Part, Failure> {
     let bytes = Input::File(path.to_owned()).read()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let media_type = media_type(path);
+    let media_type = media_type(path, &bytes);
     let kind = match media_type.split('/').next() {
         Some("image") => PartKind::Image,
         Some("audio") => PartKind::Audio,
@@ -79,10 +100,20 @@ fn attach(path: &Path) -> Result<Part, Failure> {
         .with_size(bytes.len() as u64))
 }
 
-fn media_type(path: &Path) -> &'static str {
+/// What a file holds, by its name, or else by how it begins; bytes of no known kind if neither tells.
+fn media_type(path: &Path, bytes: &[u8]) -> &'static str {
     let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
-    let known = MEDIA_TYPES.iter().find(|(known, _)| ending == *known);
-    known.map_or("application/octet-stream", |(_, media_type)| *media_type)
+    if let Some((_, known)) = MEDIA_TYPES.iter().find(|(known, _)| ending == *known) {
+        return known;
+    }
+    let found = BEGINNINGS
+        .iter()
+        .find(|(beginning, _)| bytes.starts_with(beginning));
+    match found {
+        Some((_, known)) => known,
+        None if !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok() => "text/plain",
+        None => "application/octet-stream",
+    }
 }
 
 /// The ending that a file of this kind has.
@@ -94,9 +125,10 @@ pub(crate) fn ending(media_type: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::message;
+    use super::{media_type, message};
     use interzone_protocol::vocab::PartKind;
     use std::fs;
+    use std::path::Path;
 
     #[test]
     fn words_and_files_become_parts() {
@@ -111,6 +143,20 @@ mod tests {
         assert_eq!(kinds, [PartKind::Text, PartKind::File, PartKind::Image]);
         assert_eq!(message.parts()[1].media_type(), Some("text/csv"));
         assert_eq!(message.parts()[1].size(), Some(4));
+    }
+
+    #[test]
+    fn a_file_without_an_ending_is_known_by_how_it_begins() {
+        for (bytes, expected) in [
+            (&b"\x89PNG\r\n\x1a\n..."[..], "image/png"),
+            (b"%PDF-1.7", "application/pdf"),
+            (b"plain words", "text/plain"),
+            (b"\x00\x01", "application/octet-stream"),
+            (b"\xfe\xfe", "application/octet-stream"),
+        ] {
+            assert_eq!(media_type(Path::new("report"), bytes), expected);
+        }
+        assert_eq!(media_type(Path::new("a.docx"), b"PK").len(), 71);
     }
 
     #[test]

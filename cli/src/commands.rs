@@ -7,6 +7,7 @@ mod ask;
 mod call;
 mod check;
 mod execute;
+mod pairs;
 mod stream;
 mod task;
 mod token;
@@ -52,6 +53,7 @@ enum Command {
     Task(task::Task),
     Stream(stream::Stream),
     Call(call::Call),
+    Pairs(pairs::Pairs),
     Token(token::Token),
     Client(accounts::Client),
     Person(accounts::Person),
@@ -87,6 +89,7 @@ impl Cli {
             Command::Task(task) => runtime::run(task.run(format)),
             Command::Stream(stream) => runtime::run(stream.run(format)),
             Command::Call(call) => runtime::run(call.run()),
+            Command::Pairs(pairs) => runtime::run(pairs.run(format)),
             Command::Token(token) => runtime::run(token.run(format)),
             Command::Client(client) => runtime::run(client.run(format)),
             Command::Person(person) => runtime::run(person.run(format)),

@@ -5,7 +5,9 @@
 //! the environment. Nothing is opened or started here.
 
 mod agents;
+mod around;
 mod connection;
+mod contract;
 mod error;
 mod layer;
 mod nearest;
@@ -13,21 +15,30 @@ mod oauth;
 mod section;
 mod store;
 mod units;
+mod url;
 mod zone;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use agents::{AgentConfig, AgentKind};
+pub(crate) use agents::{
+    AgentConfig, AgentKind, CommandConfig, LlmConfig, PeerPlace, ProofConfig, ProviderConfig,
+    RemoteConfig,
+};
+pub(crate) use around::ModelAround;
 pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
+pub(crate) use contract::AgentCoreConfig;
 pub(crate) use error::ConfigError;
 pub(crate) use oauth::OAuthConfig;
+pub(crate) use section::Elsewhere;
 pub(crate) use store::{StoreConfig, StoreUrl};
 pub(crate) use zone::{
     AuditConfig, CardConfig, ExecutionConfig, IssuerConfig, LimitsConfig, LogConfig, LogFormat,
     TlsConfig, WebhookConfig, WorkConfig,
 };
 
+use interzone_execution::files::{FileRules, InputRules};
+use interzone_execution::pairs::Recorded;
 use interzone_hub::Retention;
 use layer::Place;
 use section::Section;
@@ -56,6 +67,13 @@ pub(crate) struct Config {
     pub(crate) limits: LimitsConfig,
     pub(crate) work: WorkConfig,
     pub(crate) retention: Retention,
+    /// The files that agents may hand out.
+    pub(crate) files: FileRules,
+    /// The files that callers may send.
+    pub(crate) attachments: InputRules,
+    /// Which answered requests are noted, if any.
+    pub(crate) pairs: Option<Recorded>,
+    pub(crate) agentcore: AgentCoreConfig,
     pub(crate) log: LogConfig,
     /// Whether the metrics are shown to everybody.
     pub(crate) metrics_public: bool,
@@ -72,6 +90,15 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or something in it or in the environment is wrong.
     pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
+        Self::load_with(file, &[])
+    }
+
+    /// Reads a file, with the environment on top, and on top of that what the command line says: names
+    /// as in the environment.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub(crate) fn load_with(file: &Path, said: &[(&str, &str)]) -> Result<Self, ConfigError> {
         let text = fs::read_to_string(file)
             .map_err(|error| ConfigError::unreadable(file.to_owned(), error))?;
         // Not the folder of where a link leads: people mean the place that they see.
@@ -79,7 +106,11 @@ impl Config {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        Self::read(&text, variables(), folder).map_err(|error| error.in_file(file.to_owned()))
+        let said = said
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self::read(&text, variables().into_iter().chain(said), folder)
+            .map_err(|error| error.in_file(file.to_owned()))
     }
 
     /// Reads a text, with these variables on top. Relative paths are relative to `folder`.
@@ -149,9 +180,20 @@ impl Config {
         let mut metrics = whole.section("metrics")?;
         let metrics_public = metrics.flag("public")?.unwrap_or(false);
         metrics.end()?;
+        let agentcore = AgentCoreConfig::read(whole.section("agentcore")?)?;
+        let mut retention = zone::retention(whole.section("retention")?)?;
+        let pairs = contract::pairs(whole.section("pairs")?, &mut retention)?;
+        for (channel, agent) in &execution.channels {
+            if !agents.iter().any(|known| known.id.as_str() == agent) {
+                return Err(whole.refuse(format!(
+                    "there is no agent \"{agent}\" for the channel \"{channel}\" in \
+                     [execution.channels]; add one, or name another"
+                )));
+            }
+        }
         Ok(Self {
             store: StoreConfig::read(whole.section("store")?, folder)?,
-            tls: TlsConfig::read(whole.section("tls")?, folder)?,
+            tls: TlsConfig::read(whole.section("tls")?, folder, !agentcore.enabled)?,
             card: CardConfig::read(whole.section("card")?)?,
             oauth: OAuthConfig::read(whole.section("oauth")?, &execution)?,
             issuer: IssuerConfig::read(whole.section("issuer")?)?,
@@ -159,7 +201,11 @@ impl Config {
             webhooks: WebhookConfig::read(whole.section("webhooks")?)?,
             limits: LimitsConfig::read(whole.section("limits")?)?,
             work: WorkConfig::read(whole.section("work")?)?,
-            retention: zone::retention(whole.section("retention")?)?,
+            retention,
+            files: contract::files(whole.section("files")?)?,
+            attachments: contract::attachments(whole.section("attachments")?)?,
+            pairs,
+            agentcore,
             log: LogConfig::read(whole.section("log")?)?,
             metrics_public,
             audit: AuditConfig::read(whole.section("audit")?)?,

@@ -27,7 +27,7 @@ pub(crate) struct Follower {
     watch: TaskWatch,
     /// Whether anything is shown at all.
     quiet: bool,
-    /// Whether what the caller said is shown too.
+    /// Whether what the caller said is shown too, and each change of state, terminal or not.
     all: bool,
     /// What has been shown of the answer that is growing.
     grown: String,
@@ -67,7 +67,7 @@ impl Follower {
                 Watched::Message(message) => self.say(&message)?,
                 Watched::StatusLine(text) => self.note(&text),
                 Watched::Artifact(artifact) => self.note(&format!("made {}", artifact.name())),
-                Watched::StatusChange(task) => task.status.0.is_interrupted(),
+                Watched::StatusChange(task) => self.moved(task.status.0)?,
                 _ => false,
             };
             if waits {
@@ -187,9 +187,18 @@ impl Follower {
         Ok(())
     }
 
+    /// A change of state; the last one is for the command to tell. Answers whether the task waits.
+    fn moved(&mut self, state: TaskState) -> Result<bool, Failure> {
+        if self.all && !self.quiet && !state.is_terminal() {
+            self.end_line()?;
+            let _ = writeln!(io::stderr(), "{}", state.acp());
+        }
+        Ok(state.is_interrupted())
+    }
+
     /// Something about the work, for whoever looks.
     fn note(&mut self, text: &str) -> bool {
-        if !self.quiet && io::stderr().is_terminal() {
+        if !self.quiet && (self.all || io::stderr().is_terminal()) {
             let _ = writeln!(io::stderr(), "… {}", printable::text(text));
         }
         false

@@ -30,6 +30,30 @@ pub(crate) fn result(reply: &Reply, id: &RequestId<'_>) -> Result<RawJson<'stati
     }
 }
 
+/// What one event of a call's answer says.
+pub(crate) enum Told {
+    /// Something on the way.
+    Note(jsonrpc::Notification<'static>),
+    /// The result.
+    Result(RawJson<'static>),
+}
+
+/// Reads an event of the answer to the call `id`.
+pub(crate) fn event(data: &[u8], id: &RequestId<'_>) -> Result<Told, Error> {
+    match parse(data, &POLICY) {
+        Parsed::One(Ok(Message::Notification(note))) => Ok(Told::Note(note.into_owned())),
+        Parsed::One(Ok(Message::Response(response))) => {
+            belongs(&response, id)?;
+            match response.into_outcome() {
+                Ok(result) => Ok(Told::Result(result.into_owned())),
+                Err(error) => Err(refusal(StatusCode::OK, &HeaderMap::new(), error).into()),
+            }
+        }
+        Parsed::One(Err(rejection)) => Err(AnswerFault::Envelope(rejection.problem()).into()),
+        Parsed::One(Ok(_)) | Parsed::Batch(_) => Err(AnswerFault::Kind.into()),
+    }
+}
+
 /// What became of a notification: nothing is due, but a refusal may have come all the same.
 pub(crate) fn taken(reply: &Reply) -> Result<(), Error> {
     if let Ok(Parsed::One(Ok(Message::Response(response)))) = messages(reply) {

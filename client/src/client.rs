@@ -12,10 +12,11 @@ use crate::error::{Error, TokenError};
 use crate::options::{ClientBuilder, Settings};
 use crate::peer::Peers;
 use crate::retry::Safety;
+use crate::transport::Conversation;
 use call::Outgoing;
 use http::HeaderValue;
 use interzone_jsonrpc::{MethodName, Notification, RawJson, Request};
-use interzone_protocol::acp::Method;
+use interzone_protocol::{acp, zone};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -69,6 +70,7 @@ struct Context {
     correlation: Option<HeaderValue>,
     trace_parent: Option<HeaderValue>,
     timeout: Option<Duration>,
+    conversation: Option<Conversation>,
 }
 
 impl Client {
@@ -131,6 +133,19 @@ impl Client {
         let mut client = self.clone();
         client.context.timeout = Some(limit);
         client
+    }
+
+    /// The same client whose calls belong to one conversation, such as a thread, by whatever name it
+    /// has. Transports that keep a session for each conversation go by it, and others do not mind.
+    #[must_use]
+    pub fn with_conversation(&self, name: &str) -> Self {
+        let mut client = self.clone();
+        client.context.conversation = Some(Conversation::new(name));
+        client
+    }
+
+    pub(crate) fn has_conversation(&self) -> bool {
+        self.context.conversation.is_some()
     }
 
     /// The address of the agent, without `/jsonrpc`.
@@ -219,7 +234,7 @@ impl Client {
         own.unwrap_or_else(|| self.inner.settings.timeouts.of_batch())
     }
 
-    fn limit(&self, method: &str) -> Duration {
+    pub(crate) fn limit(&self, method: &str) -> Duration {
         let own = self.context.timeout;
         own.unwrap_or_else(|| self.inner.settings.timeouts.of(method))
     }
@@ -250,20 +265,26 @@ pub(crate) fn written<P: Serialize + ?Sized>(params: &P) -> Result<RawJson<'stat
 }
 
 pub(crate) fn safety_of(method: &str) -> Safety {
-    match Method::from_name(method) {
-        Some(Method::TasksGet | Method::TasksList) => Safety::Read,
+    let acp = acp::Method::from_name(method);
+    let zone = zone::Method::from_name(method);
+    match (acp, zone) {
+        (Some(acp::Method::TasksGet | acp::Method::TasksList | acp::Method::PairsFind), _)
+        | (_, Some(zone::Method::GetTaskResult | zone::Method::GetAgentCard)) => Safety::Read,
         _ => Safety::Write,
     }
 }
 
 /// The scopes that calls to these methods need, sorted, each once.
 pub(crate) fn scopes_of<'m>(methods: impl IntoIterator<Item = &'m str>) -> Vec<String> {
-    let known = methods.into_iter().filter_map(Method::from_name);
-    let scopes = known.flat_map(Method::scopes);
+    let of = |name| {
+        let acp = acp::Method::from_name(name).map(|method| method.scopes().to_vec());
+        acp.or_else(|| zone::Method::from_name(name).map(|method| method.scopes().to_vec()))
+    };
+    let scopes = methods.into_iter().filter_map(of).flatten();
     let mut scopes: Vec<String> = scopes.map(|scope| scope.name().to_owned()).collect();
     if scopes.is_empty() {
         // Every method needs this one.
-        let identify = interzone_protocol::acp::Scope::AgentIdentify;
+        let identify = acp::Scope::AgentIdentify;
         scopes.push(identify.name().to_owned());
     }
     sorted(scopes)

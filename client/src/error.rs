@@ -59,6 +59,17 @@ pub enum Error {
     /// The params have no JSON form.
     #[error("the params cannot be written as JSON")]
     Params(#[source] Arc<serde_json::Error>),
+    /// The task goes on, but the time to wait for it is over.
+    #[error("the task was not done within {} ms", after.as_millis())]
+    OutOfTime {
+        /// The task, which can be asked about later.
+        task_id: String,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// What came of a task could not be asked.
+    #[error("what came of the task cannot be asked: {0}")]
+    Poll(#[source] Arc<Error>),
     /// The name cannot be a method's.
     #[error("a method needs a name that is not empty and does not begin with `rpc.`")]
     Method,
@@ -72,7 +83,9 @@ impl Error {
             Self::Config(_) | Self::Params(_) | Self::Method | Self::Answer(_) => false,
             Self::Refused(refusal) => refusal.is_retryable(),
             Self::Http { status, .. } => is_passing(*status),
-            Self::Transport(_) | Self::TimedOut { .. } | Self::CircuitOpen { .. } => true,
+            Self::Transport(error) => error.is_retryable(),
+            Self::TimedOut { .. } | Self::CircuitOpen { .. } | Self::OutOfTime { .. } => true,
+            Self::Poll(error) => error.is_retryable(),
             Self::Token(error) => error.is_retryable(),
         }
     }
@@ -184,6 +197,14 @@ pub enum ConfigError {
         /// Which one.
         what: &'static str,
     },
+    /// The runtime's name is not one.
+    #[error(
+        "the runtime's ARN must look like arn:aws:bedrock-agentcore:REGION:ACCOUNT:runtime/NAME"
+    )]
+    Arn,
+    /// The session's id does not fit.
+    #[error("a session's id must have 33 to 256 characters")]
+    Session,
     /// TLS cannot be set up.
     #[error("TLS cannot be set up")]
     Tls(#[source] Arc<dyn std::error::Error + Send + Sync>),

@@ -38,6 +38,8 @@
 
 mod answer;
 mod auth;
+#[cfg(feature = "aws")]
+pub mod aws;
 mod batch;
 mod breaker;
 mod client;
@@ -50,6 +52,8 @@ mod retry;
 mod secret;
 mod transport;
 mod watch;
+mod words;
+mod zone;
 
 pub use auth::login::Login;
 pub use auth::session::Session;
@@ -63,5 +67,7 @@ pub use retry::RetryPolicy;
 pub use secret::Secret;
 pub use transport::https::{Https, HttpsOptions};
 pub use transport::in_process::{Handler, InProcess};
-pub use transport::{BoxError, ByteStream, Transport, TransportError};
+pub use transport::{BoxError, ByteStream, Conversation, Transport, TransportError};
 pub use watch::{StreamWatch, TaskWatch, Watched};
+pub use zone::execution::{ExecuteEvent, Execution};
+pub use zone::{ExecuteTask, Waiting};

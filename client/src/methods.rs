@@ -1,14 +1,17 @@
-//! Every method of ACP, and ours beside it, with what it takes and gives.
+//! Every method of ACP, and ours beside it, with what it takes and gives. `execute_task`, which may take
+//! long, is in `zone`.
 
 use crate::client::Client;
 use crate::error::{AnswerFault, Error};
+use crate::zone::read;
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{
-    Method, StreamChunk, StreamEndParams, StreamMessageParams, StreamObject, StreamStartParams,
-    SubscriptionObject, TaskList, TaskNotification, TaskObject, TasksCancelParams,
-    TasksCreateParams, TasksGetParams, TasksListParams, TasksSendParams, TasksSubscribeParams,
-    TasksUnsubscribeParams,
+    Method, PairList, PairsFindParams, StreamChunk, StreamEndParams, StreamMessageParams,
+    StreamObject, StreamStartParams, SubscriptionObject, TaskList, TaskNotification, TaskObject,
+    TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams, TasksSendParams,
+    TasksSubscribeParams, TasksUnsubscribeParams,
 };
+use interzone_protocol::zone::{self, CancelResult, TaskIdParams, TaskOutcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +35,7 @@ fn wrapped(result: &RawJson<'_>) -> Result<Wrapped, Error> {
     plain(result)
 }
 
-fn plain<T: DeserializeOwned>(result: &RawJson<'_>) -> Result<T, Error> {
+pub(crate) fn plain<T: DeserializeOwned>(result: &RawJson<'_>) -> Result<T, Error> {
     let read = result.decode();
     read.map_err(|error| AnswerFault::Result(error.to_string()).into())
 }
@@ -73,6 +76,10 @@ pub(crate) fn list(result: &RawJson<'_>) -> Result<TaskList, Error> {
     plain(result)
 }
 
+pub(crate) fn pairs(result: &RawJson<'_>) -> Result<PairList, Error> {
+    plain(result)
+}
+
 /// The result as it was sent.
 pub(crate) fn raw(result: &RawJson<'_>) -> Result<RawJson<'static>, Error> {
     Ok(result.clone().into_owned())
@@ -80,7 +87,7 @@ pub(crate) fn raw(result: &RawJson<'_>) -> Result<RawJson<'static>, Error> {
 
 /// The methods by name, once for the client and once for batches.
 macro_rules! methods {
-    ($($(#[$doc:meta])* $name:ident($params:ty) -> $result:ty = $method:ident, $read:path;)*) => {
+    ($($(#[$doc:meta])* $name:ident($params:ty) -> $result:ty = $method:path, $read:path;)*) => {
         /// Each fails as [`Error`] tells.
         impl Client {
             $($(#[$doc])*
@@ -88,14 +95,14 @@ macro_rules! methods {
             /// # Errors
             /// The call failed or was refused, as [`Error`] tells.
             pub async fn $name(&self, params: &$params) -> Result<$result, Error> {
-                self.call(Method::$method, params, $read).await
+                self.call($method.name(), params, $read).await
             })*
         }
 
         impl crate::batch::Batch {
             $($(#[$doc])*
             pub fn $name(&mut self, params: &$params) -> crate::batch::Handle<$result> {
-                self.add(Method::$method.name(), params, $read)
+                self.add($method.name(), params, $read)
             })*
         }
     };
@@ -103,39 +110,45 @@ macro_rules! methods {
 
 methods! {
     /// Begins a task (`tasks.create`).
-    tasks_create(TasksCreateParams) -> TaskObject = TasksCreate, task;
+    tasks_create(TasksCreateParams) -> TaskObject = Method::TasksCreate, task;
     /// Adds a message to a task (`tasks.send`). Gives the peer's words.
-    tasks_send(TasksSendParams) -> String = TasksSend, words;
+    tasks_send(TasksSendParams) -> String = Method::TasksSend, words;
     /// Reads a task (`tasks.get`).
-    tasks_get(TasksGetParams) -> TaskObject = TasksGet, task;
+    tasks_get(TasksGetParams) -> TaskObject = Method::TasksGet, task;
     /// Calls a task off (`tasks.cancel`). Gives the peer's words.
-    tasks_cancel(TasksCancelParams) -> String = TasksCancel, words;
+    tasks_cancel(TasksCancelParams) -> String = Method::TasksCancel, words;
     /// Has a task's events sent to a URL (`tasks.subscribe`).
-    tasks_subscribe(TasksSubscribeParams) -> SubscriptionObject = TasksSubscribe, subscription;
+    tasks_subscribe(TasksSubscribeParams) -> SubscriptionObject = Method::TasksSubscribe, subscription;
     /// Begins a stream (`stream.start`).
-    stream_start(StreamStartParams) -> StreamObject = StreamStart, stream;
+    stream_start(StreamStartParams) -> StreamObject = Method::StreamStart, stream;
     /// Says something on a stream (`stream.message`). Gives the peer's words.
-    stream_message(StreamMessageParams) -> String = StreamMessage, words;
+    stream_message(StreamMessageParams) -> String = Method::StreamMessage, words;
     /// Ends a stream (`stream.end`). Gives the peer's words.
-    stream_end(StreamEndParams) -> String = StreamEnd, words;
+    stream_end(StreamEndParams) -> String = Method::StreamEnd, words;
     /// Tells of a task's event (`task.notification`) and waits until it is taken.
-    task_notification(TaskNotification) -> String = TaskNotification, words;
+    task_notification(TaskNotification) -> String = Method::TaskNotification, words;
     /// Sends a piece of what is said on a stream (`stream.chunk`) and waits until it is taken.
-    stream_chunk(StreamChunk) -> String = StreamChunk, words;
+    stream_chunk(StreamChunk) -> String = Method::StreamChunk, words;
     /// Lists the caller's tasks (`interzone.tasks.list`).
-    tasks_list(TasksListParams) -> TaskList = TasksList, list;
+    tasks_list(TasksListParams) -> TaskList = Method::TasksList, list;
     /// Ends a subscription (`interzone.tasks.unsubscribe`). Gives the peer's words.
-    tasks_unsubscribe(TasksUnsubscribeParams) -> String = TasksUnsubscribe, words;
+    tasks_unsubscribe(TasksUnsubscribeParams) -> String = Method::TasksUnsubscribe, words;
+    /// Finds requests that were answered (`interzone.pairs.find`), for operators.
+    pairs_find(PairsFindParams) -> PairList = Method::PairsFind, pairs;
+    /// Asks what came of a task that `execute_task` began (`get_task_result`).
+    get_task_result(TaskIdParams) -> TaskOutcome = zone::Method::GetTaskResult, read::task_outcome;
+    /// Calls such a task off (`cancel_task`).
+    cancel_task(TaskIdParams) -> CancelResult = zone::Method::CancelTask, plain;
 }
 
 impl Client {
-    async fn call<P: Serialize, T>(
+    pub(crate) async fn call<P: Serialize, T>(
         &self,
-        method: Method,
+        method: &str,
         params: &P,
         read: Reader<T>,
     ) -> Result<T, Error> {
-        let result = self.call_raw(method.name(), params).await?;
+        let result = self.call_raw(method, params).await?;
         read(&result)
     }
 }

@@ -10,6 +10,7 @@ use crate::retry::RetryPolicy;
 use crate::transport::Transport;
 use crate::transport::https::{Https, HttpsOptions};
 use interzone_protocol::acp::Method;
+use interzone_protocol::zone;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -69,7 +70,11 @@ impl Timeouts {
     /// The limit of a method.
     pub fn of(&self, method: &str) -> Duration {
         let own = self.own.get(method).copied();
-        own.unwrap_or_else(|| Method::from_name(method).map_or(self.other, usual))
+        let usual = || {
+            let acp = Method::from_name(method).map(usual);
+            acp.or_else(|| zone::Method::from_name(method).map(usual_of_zone))
+        };
+        own.or_else(usual).unwrap_or(self.other)
     }
 
     /// The limit of a whole batch.
@@ -90,7 +95,16 @@ fn usual(method: Method) -> Duration {
         | Method::TaskNotification
         | Method::StreamChunk
         | Method::TasksList
-        | Method::TasksUnsubscribe => 10,
+        | Method::TasksUnsubscribe
+        | Method::PairsFind => 10,
+    })
+}
+
+/// A bit more than a zone takes for an answer before it says that it will take longer.
+fn usual_of_zone(method: zone::Method) -> Duration {
+    Duration::from_secs(match method {
+        zone::Method::ExecuteTask => 30,
+        zone::Method::GetTaskResult | zone::Method::CancelTask | zone::Method::GetAgentCard => 10,
     })
 }
 

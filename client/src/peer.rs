@@ -96,6 +96,8 @@ impl Peers {
         let outcome = deadline.limit(work).await.and_then(|outcome| outcome);
         match &outcome {
             Ok(reply) if reply.status.is_server_error() => permit.failure(Instant::now()),
+            // Nobody failed who could recover by being left alone.
+            Err(Error::Transport(error)) if !error.is_retryable() => permit.success(),
             Err(Error::Transport(_) | Error::TimedOut { .. }) => permit.failure(Instant::now()),
             _ => permit.success(),
         }

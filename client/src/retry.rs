@@ -5,6 +5,7 @@ use crate::error::{Error, is_passing};
 use crate::transport::TransportError;
 use http::StatusCode;
 use interzone_protocol::acp::codes;
+use interzone_protocol::zone::codes::PLATFORM_THROTTLED;
 use std::time::Duration;
 
 /// How often and how patiently to retry.
@@ -75,7 +76,7 @@ impl RetryPolicy {
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A random number from 0 up to 1. Ids are random already, so no other source is needed.
-fn fraction() -> f64 {
+pub(crate) fn fraction() -> f64 {
     let bytes = uuid::Uuid::new_v4();
     let (first, ..) = bytes.as_fields();
     f64::from(first) / f64::from(u32::MAX)
@@ -100,6 +101,7 @@ pub(crate) fn helps(error: &Error, safety: Safety) -> bool {
         // A rate limit is checked before anything is done.
         Error::Http { status, .. } if *status == StatusCode::TOO_MANY_REQUESTS => true,
         Error::Refused(refusal) if refusal.code == codes::RATE_LIMITED => true,
+        Error::Refused(refusal) if refusal.code == PLATFORM_THROTTLED => true,
         Error::Http { status, .. } => read && is_passing(*status),
         Error::Refused(refusal) => read && is_passing(refusal.status),
         _ => false,

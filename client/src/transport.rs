@@ -48,6 +48,23 @@ pub trait Transport: Send + Sync + 'static {
     ) -> Result<http::Response<ByteStream>, TransportError>;
 }
 
+/// To which conversation a request belongs, among its extensions: for transports that keep a session
+/// for each. [`Client::with_conversation`](crate::Client::with_conversation) puts it there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation(Arc<str>);
+
+impl Conversation {
+    /// A conversation by whatever name it has.
+    pub fn new(name: impl AsRef<str>) -> Self {
+        Self(name.as_ref().into())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Why a request got no response.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -58,9 +75,34 @@ pub enum TransportError {
     /// The connection broke. The peer may have done what it was asked.
     #[error("the connection to the peer broke")]
     Broken(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// Whoever stands between us and the peer, such as a cloud's own door, refused to pass it on.
+    #[error("the platform refused the call: {code} (HTTP status {status})")]
+    Platform {
+        /// The platform's word for it, such as `ThrottlingException`.
+        code: String,
+        /// The HTTP status.
+        status: http::StatusCode,
+    },
+    /// The request could not be signed, so it was not sent.
+    #[error("the request cannot be signed")]
+    Unsigned(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// This transport cannot carry such a request, so it was not sent.
+    #[error("{0}")]
+    Unsupported(&'static str),
 }
 
 impl TransportError {
+    /// Whether the same request may get through later without anybody changing anything.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::NotConnected(_) | Self::Broken(_) | Self::Unsigned(_) => true,
+            Self::Platform { status, .. } => {
+                crate::error::is_passing(*status) || *status == http::StatusCode::FAILED_DEPENDENCY
+            }
+            Self::Unsupported(_) => false,
+        }
+    }
+
     /// There never was a connection.
     pub fn not_connected(source: impl Into<BoxError>) -> Self {
         Self::NotConnected(source.into().into())

@@ -11,7 +11,7 @@ use interzone_protocol::vocab::{Artifact, Message};
 
 mod event;
 mod feed;
-mod sse;
+pub(crate) mod sse;
 mod text;
 
 /// What a watch saw.

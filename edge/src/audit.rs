@@ -3,23 +3,19 @@
 //! A line has a fixed set of members. What was said, what was answered and what proved the caller
 //! have no member, so they cannot get in.
 
+mod line;
 mod lines;
 
 use crate::telemetry::Metrics;
+use line::Line;
 use lines::Lines;
-use serde::Serialize;
 use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Longer words are cut: an id or a name is short, and a log is no place to keep anything else.
-const LONGEST: usize = 200;
-/// How long a moment is when written.
-const MOMENT: usize = 24;
+use std::time::{Duration, SystemTime};
 
 /// One line of the audit.
 #[derive(Clone, Debug)]
@@ -100,12 +96,9 @@ impl Audit {
             return;
         }
         LINE.with_borrow_mut(|line| {
-            line.clear();
-            let at = &mut [0; MOMENT];
-            if serde_json::to_writer(&mut *line, &Line::new(entry, at)).is_err() {
+            let Some(line) = line.write(entry) else {
                 return self.metrics.audit_dropped();
-            }
-            line.push(b'\n');
+            };
             for lines in log.into_iter().chain(&self.file) {
                 lines.push(line);
             }
@@ -114,99 +107,14 @@ impl Audit {
 }
 
 thread_local! {
-    /// Room for a line, used again and again.
-    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// An entry as it is written.
-#[derive(Serialize)]
-struct Line<'a> {
-    at: &'a str,
-    who: &'a str,
-    client: &'a str,
-    method: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<&'a str>,
-    outcome: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<i32>,
-    latency_ms: f64,
-    correlation: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<IpAddr>,
-}
-
-impl<'a> Line<'a> {
-    fn new(entry: &Entry<'a>, room: &'a mut [u8; MOMENT]) -> Self {
-        Self {
-            at: rfc3339(entry.at, room),
-            who: short(entry.who),
-            client: short(entry.client),
-            method: short(entry.method),
-            id: entry.id.map(short),
-            subject: entry.subject.map(short),
-            outcome: short(entry.outcome),
-            code: entry.code,
-            latency_ms: (entry.latency.as_secs_f64() * 1_000_000.0).round() / 1000.0,
-            correlation: short(entry.correlation),
-            address: entry.address,
-        }
-    }
-}
-
-fn short(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LONGEST))
-        .unwrap_or_default()
-}
-
-/// The moment in UTC, to the millisecond.
-fn rfc3339(at: SystemTime, room: &mut [u8; MOMENT]) -> &str {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = since.as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days are counted from the 1st of March of the year 0, so that a leap day is the last of its
-    // year; 146,097 days are 400 years.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (
-        day - (153 * month + 2) / 5 + 1,
-        if month < 10 { month + 3 } else { month - 9 },
-    );
-    let year = year + era * 400 + u64::from(month <= 2);
-    let numbers = [
-        (year, 4, b'-'),
-        (month, 2, b'-'),
-        (day, 2, b'T'),
-        (second / 3600, 2, b':'),
-        (second / 60 % 60, 2, b':'),
-        (second % 60, 2, b'.'),
-        (u64::from(since.subsec_millis()), 3, b'Z'),
-    ];
-    // By hand, for every call writes one and the machinery for formatting is slow.
-    let mut places = room.iter_mut();
-    for (number, digits, end) in numbers {
-        for power in (0..digits).rev() {
-            let digit = u8::try_from(number / 10_u64.pow(power) % 10).unwrap_or(0);
-            places
-                .next()
-                .into_iter()
-                .for_each(|place| *place = b'0' + digit);
-        }
-        places.next().into_iter().for_each(|place| *place = end);
-    }
-    // It is all digits and signs, so this never falls back.
-    std::str::from_utf8(room).unwrap_or_default()
+    static LINE: RefCell<Line> = RefCell::default();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::time::UNIX_EPOCH;
 
     fn entry(method: &str) -> Entry<'_> {
         Entry {
@@ -321,18 +229,5 @@ mod tests {
             text.contains("interzone_audit_lines_dropped_total 1\n"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn moments_are_told_in_utc() {
-        let at = |seconds| {
-            let moment = UNIX_EPOCH + Duration::from_secs(seconds);
-            rfc3339(moment, &mut [0; MOMENT]).to_owned()
-        };
-        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(at(951_782_399), "2000-02-28T23:59:59.000Z");
-        assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000Z");
-        assert_eq!(at(1_735_689_599), "2024-12-31T23:59:59.000Z");
-        assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00.000Z");
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::limits::{BodyRoom, HttpLimits};
 use crate::patience::within;
-use axum::body::Body;
+use axum::BoxError;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header::CONTENT_LENGTH};
-use http_body::Body as _;
+use http_body::Body;
 use http_body_util::BodyExt;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -37,11 +37,10 @@ pub enum BodyError {
 ///
 /// A length that is announced in `headers` and too large is refused before a byte is read. What comes in
 /// more than one piece takes its part of `limits.bodies` until the last clone of it is dropped.
-pub async fn read(
-    body: Body,
-    headers: &HeaderMap,
-    limits: &HttpLimits,
-) -> Result<Bytes, BodyError> {
+pub async fn read<B>(body: B, headers: &HeaderMap, limits: &HttpLimits) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
     let announced = headers
         .get(CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -56,7 +55,10 @@ pub async fn read(
         }))
 }
 
-async fn collect(mut body: Body, limits: &HttpLimits) -> Result<Bytes, BodyError> {
+async fn collect<B>(mut body: B, limits: &HttpLimits) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
     let limit = limits.body;
     let Some(first) = next(&mut body).await? else {
         return Ok(Bytes::new());
@@ -137,9 +139,13 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for Held<B> {
 }
 
 /// The next piece that is not empty. Trailers are not for us.
-async fn next(body: &mut Body) -> Result<Option<Bytes>, BodyError> {
+async fn next<B>(body: &mut B) -> Result<Option<Bytes>, BodyError>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    let broken = |error: B::Error| BodyError::Broken(axum::Error::new(error));
     while let Some(frame) = body.frame().await {
-        match frame.map_err(BodyError::Broken)?.into_data() {
+        match frame.map_err(broken)?.into_data() {
             Ok(data) if !data.is_empty() => return Ok(Some(data)),
             _ => {}
         }
@@ -150,6 +156,7 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, BodyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::body::Body;
     use futures_util::stream;
     use http::HeaderValue;
     use std::io;

@@ -47,9 +47,13 @@ use url::Url;
 const LONGEST_TOKEN: u64 = 24 * 3600;
 /// How often the records are read for what other nodes did.
 const REFRESH: Duration = Duration::from_secs(3);
-/// Guesses of a passphrase for one name, in a minute. Nobody mistypes more often.
-const LOGINS_PER_NAME: u32 = 10;
-/// The same from one address, which may stand for a whole office.
+/// Guesses of a passphrase for one name from one address, in a minute. Nobody mistypes more often.
+const LOGINS_PER_NAME_AND_ADDRESS: u32 = 10;
+/// The same for one name from everywhere. It is so much higher because it locks the name for its owner
+/// too: a stranger needs ten addresses to do that, and whoever has a thousand still guesses no faster
+/// than this, which leads nowhere with a passphrase of 256 random bits.
+const LOGINS_PER_NAME: u32 = 100;
+/// The same from one address over all names; it may stand for a whole office.
 const LOGINS_PER_ADDRESS: u32 = 60;
 
 /// Tokens that one client may take back in a minute. All of them are kept in memory for a while.
@@ -152,6 +156,7 @@ struct Inner {
     clock: Clock,
     /// When somebody last looked for newer keys, in steady seconds.
     looked: AtomicU64,
+    by_name_and_address: RateLimiter,
     by_name: RateLimiter,
     by_address: RateLimiter,
     revocations: RateLimiter,
@@ -202,6 +207,7 @@ impl Issuer {
             ring: ArcSwap::from_pointee(ring),
             revoked,
             looked: AtomicU64::new(0),
+            by_name_and_address: limiter(LOGINS_PER_NAME_AND_ADDRESS),
             by_name: limiter(LOGINS_PER_NAME),
             by_address: limiter(LOGINS_PER_ADDRESS),
             revocations: limiter(REVOCATIONS),

@@ -18,6 +18,7 @@ mod patience;
 pub mod rate;
 pub mod request;
 mod secret;
+pub mod socket;
 pub mod telemetry;
 pub mod tls;
 

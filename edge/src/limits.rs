@@ -39,6 +39,8 @@ pub struct HttpLimits {
     pub requests: usize,
     /// Requests at the same time on one HTTP/2 connection, watches included.
     pub streams: u32,
+    /// Watches that one principal may have open at the same time, over all connections.
+    pub watches: usize,
     /// How often an HTTP/2 connection is asked for a sign of life. One that gives none in this time
     /// again is closed.
     pub ping: Duration,
@@ -61,6 +63,7 @@ impl Default for HttpLimits {
             connections: 20_000,
             requests: 4096,
             streams: 256,
+            watches: 15_000,
             ping: Duration::from_secs(30),
         }
     }

@@ -9,6 +9,7 @@ mod pulse;
 mod service;
 mod wire;
 
+use crate::auth::Identity;
 use crate::limits::HttpLimits;
 use crate::request::Correlation;
 use crate::telemetry::Metrics;
@@ -18,6 +19,7 @@ use axum::body::Body;
 use axum::response::Response;
 use connection::Newcomer;
 use http::{HeaderValue, Request, StatusCode, header};
+use hyper::body::Incoming;
 use pulse::{Order, Pulses};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -35,12 +37,15 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from
 const FALL: Duration = Duration::from_secs(1);
 
 /// Who is at the other end of a connection. Every request has it in its extensions, as `Arc<Peer>`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// Where the connection comes from.
     pub address: SocketAddr,
     /// The SHA-256 of the client's certificate, if it showed one. It has been verified.
     pub certificate: Option<[u8; 32]>,
+    /// Who calls, if whoever let the connection through has proved it. A listener never says so: only a
+    /// door may that knows its platform.
+    pub vouched: Option<Arc<Identity>>,
 }
 
 /// Why a request gets no answer from its handler.
@@ -50,14 +55,18 @@ pub enum TurnedAway {
     Busy,
     /// The handler took longer than is allowed and was dropped. 504.
     TooSlow,
+    /// It does not say for which one host it is, as HTTP/1.1 wants. 400.
+    BadHost,
 }
+
+/// A request as it arrives: its body may still be on the way.
+pub type Arriving = Request<Incoming>;
 
 /// An answer that is being made.
 pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// Takes a request that the router need not see, or hands it back.
-type Shortcut =
-    dyn Fn(Request<Body>, &Arc<Peer>) -> ControlFlow<Answering, Request<Body>> + Send + Sync;
+type Shortcut = dyn Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync;
 type TurnAway = dyn Fn(TurnedAway, Correlation) -> Response + Send + Sync;
 
 /// What all connections of a listener share.
@@ -76,7 +85,8 @@ struct Shared {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    tls: ServerTls,
+    /// None where HTTP is spoken plainly.
+    tls: Option<ServerTls>,
     limits: HttpLimits,
     metrics: Arc<Metrics>,
     turn_away: Box<TurnAway>,
@@ -88,6 +98,25 @@ impl Listener {
     pub async fn bind(
         address: SocketAddr,
         tls: ServerTls,
+        limits: HttpLimits,
+        metrics: Arc<Metrics>,
+    ) -> std::io::Result<Self> {
+        Self::bind_as(address, Some(tls), limits, metrics).await
+    }
+
+    /// As [`bind`](Self::bind), for a place whose platform ends TLS before us and lets nobody else in:
+    /// HTTP/1.1 without TLS, under the same limits. Anywhere else it gives away what is said.
+    pub async fn bind_plain(
+        address: SocketAddr,
+        limits: HttpLimits,
+        metrics: Arc<Metrics>,
+    ) -> std::io::Result<Self> {
+        Self::bind_as(address, None, limits, metrics).await
+    }
+
+    async fn bind_as(
+        address: SocketAddr,
+        tls: Option<ServerTls>,
         limits: HttpLimits,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
@@ -125,10 +154,7 @@ impl Listener {
     #[must_use]
     pub fn shortcut(
         self,
-        take: impl Fn(Request<Body>, &Arc<Peer>) -> ControlFlow<Answering, Request<Body>>
-        + Send
-        + Sync
-        + 'static,
+        take: impl Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync + 'static,
     ) -> Self {
         Self {
             shortcut: Box::new(take),
@@ -166,7 +192,7 @@ impl Listener {
                 stream,
                 address,
                 permit,
-                tls: self.tls.config(),
+                tls: self.tls.as_ref().map(ServerTls::config),
             };
             tokio::spawn(connection::welcome(
                 newcomer,
@@ -271,6 +297,10 @@ fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
         TurnedAway::TooSlow => (
             StatusCode::GATEWAY_TIMEOUT,
             "the request took too long and was given up\n",
+        ),
+        TurnedAway::BadHost => (
+            StatusCode::BAD_REQUEST,
+            "send one Host header, with the name of the server\n",
         ),
     };
     let mut response = Response::new(Body::from(text));

@@ -9,6 +9,7 @@ mod tests;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::cell::Cell;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The header that carries a [`Correlation`], in requests and in answers.
@@ -18,6 +19,8 @@ pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The header with what vendors add to a [`TraceParent`].
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
+/// How long a UUID is as text.
+const MADE: usize = uuid::fmt::Hyphenated::LENGTH;
 /// The longest correlation id that is taken over.
 const CORRELATION_LONGEST: usize = 128;
 /// W3C asks for at least this much of `tracestate` to be passed on; no more is.
@@ -26,8 +29,16 @@ const STATE_LONGEST: usize = 512;
 const STATE_MEMBERS: usize = 32;
 
 /// The name by which one request is found in everybody's logs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Correlation(Arc<str>);
+#[derive(Clone, Debug)]
+pub struct Correlation(Name);
+
+#[derive(Clone, Debug)]
+enum Name {
+    /// As the caller sent it.
+    Sent(Arc<str>),
+    /// Ours. Nearly every request has one, so it takes no memory of its own.
+    Made([u8; MADE]),
+}
 
 impl Correlation {
     /// The one that the caller sent, if it is 1 to 128 letters, digits or `-_.:`; else a new one.
@@ -46,31 +57,51 @@ impl Correlation {
     /// A new one, a UUID. It is not a secret: whoever sees some of them may guess others.
     pub fn fresh() -> Self {
         let id = uuid::Builder::from_random_bytes(sixteen_bytes()).into_uuid();
-        Self(Arc::from(&*id.hyphenated().encode_lower(&mut [0; 36])))
+        let mut text = [0; MADE];
+        id.hyphenated().encode_lower(&mut text);
+        Self(Name::Made(text))
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
         let safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
         let good = (1..=CORRELATION_LONGEST).contains(&bytes.len()) && bytes.iter().all(safe);
         let text = std::str::from_utf8(bytes).ok()?;
-        good.then(|| Self(text.into()))
+        good.then(|| Self(Name::Sent(text.into())))
     }
 
     /// The id as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Name::Sent(text) => text,
+            // It is all digits and signs, so this never falls back.
+            Name::Made(text) => std::str::from_utf8(text).unwrap_or_default(),
+        }
     }
 
     /// The id as the value of a header.
     pub fn header(&self) -> HeaderValue {
         // Its characters are all allowed in a header, so this never falls back.
-        HeaderValue::from_str(&self.0).unwrap_or_else(|_| HeaderValue::from_static(""))
+        HeaderValue::from_str(self.as_str()).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
 }
 
 impl fmt::Display for Correlation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
+    }
+}
+
+impl PartialEq for Correlation {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Correlation {}
+
+impl Hash for Correlation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 

@@ -10,6 +10,7 @@ pub use metrics::{MEDIA_TYPE, Metrics, Open};
 pub use traces::{current, follow};
 
 use crate::Secret;
+use crate::tls::Trust;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -66,6 +67,8 @@ pub struct OtlpOptions {
     pub headers: Vec<(String, Secret)>,
     /// What this node is called there.
     pub service_name: String,
+    /// The CAs that prove it, if it is reached by https.
+    pub trust: Trust,
 }
 
 /// Why telemetry cannot be set up.

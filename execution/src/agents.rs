@@ -1,18 +1,24 @@
-//! Agents: those that are built in, and the one that stands for any program.
+//! Agents: those that are built in, and those that stand for any program and for agents elsewhere.
 //!
 //! An agent gets a turn and puts out what it makes; it knows nothing of queues, leases or stores, and
 //! no user's address is ever opened from here.
 
 mod command;
 mod demo;
+mod llm;
+mod remote;
 
 pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
 pub use demo::DemoAgent;
+#[cfg(feature = "aws")]
+pub use llm::BedrockCredentials;
+pub use llm::{LlmAgent, LlmError, LlmOptions, Provider};
+pub use remote::{MOST_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
 
 use interzone_hub::{AgentError, HubError};
 
 /// Why an agent stopped that could not put out what it made.
-fn refused(error: HubError) -> AgentError {
+pub(crate) fn refused(error: HubError) -> AgentError {
     match error {
         HubError::Stopped => stopped(),
         error => AgentError {
@@ -23,7 +29,7 @@ fn refused(error: HubError) -> AgentError {
 }
 
 /// The end of an agent that was told to stop: nobody reads it but those who told it.
-fn stopped() -> AgentError {
+pub(crate) fn stopped() -> AgentError {
     AgentError {
         code: "agent_stopped",
         detail: "told to stop".to_owned(),
@@ -31,4 +37,4 @@ fn stopped() -> AgentError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

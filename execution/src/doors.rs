@@ -1,29 +1,32 @@
 //! The doors of the zone: which address leads where. What is said through them is decided behind them.
 
+mod agentcore;
 mod answer;
 mod attach;
 mod call_sse;
 mod card;
 mod jsonrpc;
 mod operators;
+mod seats;
 mod watch_sse;
 mod watch_ws;
 
+pub use agentcore::{AgentCore, AgentCoreOptions};
 pub use answer::turned_away;
 pub use operators::OPERATE_SCOPE;
+pub(crate) use seats::Seats;
 
 use crate::zone::Zone;
 use axum::Router;
-use axum::extract::Request;
 use axum::routing::{any, get};
-use interzone_edge::listener::{Answering, Peer};
+use interzone_edge::listener::{Answering, Arriving, Peer};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The shortcut to the door for calls, which is by far the busiest.
 pub fn shortcut(
     zone: Arc<Zone>,
-) -> impl Fn(Request, &Arc<Peer>) -> ControlFlow<Answering, Request> + Send + Sync + 'static {
+) -> impl Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync + 'static {
     move |request, peer| {
         if !matches!(request.uri().path(), "/jsonrpc" | "/rpc") {
             return ControlFlow::Continue(request);

@@ -10,11 +10,13 @@ mod doors;
 mod events;
 pub mod files;
 mod in_process;
+pub mod intake;
+pub mod pairs;
 mod rpc;
 pub mod webhooks;
 pub mod workers;
 mod zone;
 
-pub use doors::{OPERATE_SCOPE, router, shortcut, turned_away};
+pub use doors::{AgentCore, AgentCoreOptions, OPERATE_SCOPE, router, shortcut, turned_away};
 pub use in_process::in_process;
 pub use zone::{Check, Operator, Zone, ZoneOptions};

@@ -28,7 +28,7 @@ use outbox::Outbox;
 use std::sync::Arc;
 use std::time::Duration;
 use streams::StreamCarrier;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +49,9 @@ pub struct Workers {
     stop: CancellationToken,
     cut: CancellationToken,
     wind_up: Duration,
+    /// How many runs there may be, and the places that are free.
+    runs: usize,
+    room: Arc<Semaphore>,
 }
 
 impl Workers {
@@ -66,6 +69,8 @@ impl Workers {
             stop: stop.child_token(),
             cut: CancellationToken::new(),
             wind_up: options.stop_grace.saturating_add(WIND_UP),
+            runs: options.runs.max(1),
+            room: Arc::new(Semaphore::new(options.runs.max(1))),
         };
         let options = Arc::new(options);
         let bells = Bells::default();
@@ -91,7 +96,8 @@ impl Workers {
             metrics: metrics.clone(),
             cut: workers.cut.clone(),
         });
-        let claims = Claims::new(hub.clone(), options.clone(), attendant);
+        let room = workers.room.clone();
+        let claims = Claims::new(hub.clone(), options.clone(), attendant, room);
         let (bell, stop) = (bells.work.clone(), workers.stop.clone());
         workers.loops.spawn(claims.keep_claiming(bell, heart, stop));
 
@@ -153,6 +159,11 @@ impl Workers {
     /// One is not or does not, and this is which.
     pub fn healthy(&self) -> Result<(), Unwell> {
         self.pulses.iter().try_for_each(|pulse| pulse.feel())
+    }
+
+    /// How many agents are at work on this node.
+    pub fn running(&self) -> usize {
+        self.runs.saturating_sub(self.room.available_permits())
     }
 
     /// Stops the workers: nothing new is begun, and what runs may finish within the grace. Then agents

@@ -1,7 +1,9 @@
 //! What all doors of the zone share. No request enters here, and no decision about one.
 
+use crate::doors::Seats;
 use crate::events::Shared;
 use crate::files::FileRules;
+use crate::pairs::PairLog;
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::Authenticator;
 use interzone_edge::egress::Egress;
@@ -63,6 +65,8 @@ pub struct ZoneOptions {
     pub rate: RateLimiter,
     /// Who did what.
     pub audit: Audit,
+    /// Where answered requests are noted for operators, if they are.
+    pub pairs: Option<PairLog>,
     /// What the zone tells of itself.
     pub metrics: Arc<Metrics>,
     /// Whether anybody may read the metrics. If not, it takes a token with the scope
@@ -105,6 +109,7 @@ pub struct Zone {
     pub(crate) limits: HttpLimits,
     pub(crate) rate: RateLimiter,
     pub(crate) audit: Audit,
+    pub(crate) pairs: Option<PairLog>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) metrics_public: bool,
     pub(crate) public_url: Url,
@@ -117,6 +122,8 @@ pub struct Zone {
     pub(crate) stop: CancellationToken,
     /// What was written for one watcher and serves the others.
     pub(crate) told: Shared,
+    /// Who watches how much.
+    pub(crate) seats: Arc<Seats>,
 }
 
 impl Zone {
@@ -134,9 +141,11 @@ impl Zone {
             token_url: options.token_url,
             metadata_url,
             egress: options.egress,
+            seats: Seats::new(options.limits.watches),
             limits: options.limits,
             rate: options.rate,
             audit: options.audit,
+            pairs: options.pairs,
             metrics: options.metrics,
             metrics_public: options.metrics_public,
             public_url: options.public_url,

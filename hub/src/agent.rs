@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use interzone_protocol::vocab::{AgentId, Artifact, Message};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// What an agent can do.
@@ -95,6 +96,11 @@ pub trait Agent: Send + Sync {
     /// Whether it can be given work now.
     fn is_available(&self) -> bool {
         true
+    }
+
+    /// When it is worth asking again, if it cannot be given work now and that is known.
+    fn back_in(&self) -> Option<Duration> {
+        None
     }
 
     /// Does one turn. It may run more than once for the same turn, one after another, when a node

@@ -11,10 +11,12 @@
 //! * No method waits without bound: a store that cannot get on answers `Unavailable` or `Full`.
 
 mod commit;
+mod pair;
 mod record;
 mod store;
 
 pub use commit::{ClaimKey, Commit, EventRow, Fence, Op};
+pub use pair::{Pair, PairQuery, PairStore};
 pub use record::{Record, RecordStore};
 pub use store::{
     DeadLetterQuery, OutboxStore, QuotaStore, Store, StreamStore, SubscriptionQuery, TaskStore,

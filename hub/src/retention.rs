@@ -17,6 +17,10 @@ pub struct Retention {
     pub ended_subscriptions: Duration,
     /// Signals that nobody fetches: they are given up then, and kept as dead ones.
     pub unfetched: Duration,
+    /// That requests were answered.
+    pub pairs: Duration,
+    /// How many of those at most, whatever their age: the newest.
+    pub most_pairs: u64,
 }
 
 impl Default for Retention {
@@ -29,6 +33,8 @@ impl Default for Retention {
             dead: DAY.saturating_mul(30),
             ended_subscriptions: DAY.saturating_mul(7),
             unfetched: DAY.saturating_mul(30),
+            pairs: DAY.saturating_mul(30),
+            most_pairs: 1_000_000,
         }
     }
 }
@@ -52,6 +58,8 @@ pub struct Purged {
     pub claims: u64,
     /// Blobs that nothing points at.
     pub blobs: u64,
+    /// Notes of answered requests.
+    pub pairs: u64,
 }
 
 impl Purged {
@@ -65,5 +73,6 @@ impl Purged {
             + self.subscriptions
             + self.claims
             + self.blobs
+            + self.pairs
     }
 }

@@ -80,7 +80,7 @@ impl Answers {
     /// assert_eq!(answers.finish(), Some(br#"{"jsonrpc":"2.0","id":1,"result":null}"#.to_vec()));
     /// ```
     pub fn push(&mut self, response: &Response<'_>) {
-        if self.separate() {
+        if self.separate(USUAL_ANSWER) {
             response.write_to(&mut self.out);
         }
     }
@@ -125,7 +125,7 @@ impl Answers {
         request: &Request<'_>,
         value: &T,
     ) -> Result<(), serde_json::Error> {
-        if !self.separate() {
+        if !self.separate(USUAL_ANSWER) {
             return Ok(());
         }
         let mark = self.out.len();
@@ -145,6 +145,30 @@ impl Answers {
                     .write_to(&mut self.out);
                 Err(error)
             }
+        }
+    }
+
+    /// Adds the result of a request whose text is known to be good, because it has been through
+    /// [`RawJson`](crate::RawJson) before: what is written once and sent often is checked once. It is
+    /// not looked at here.
+    ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Answers, Message, Parsed, Policy, RawJson};
+    ///
+    /// let parsed = parse(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#, &Policy::SERVER);
+    /// let mut answers = Answers::to(&parsed);
+    /// let Parsed::One(Ok(Message::Request(request))) = parsed else { unreachable!() };
+    /// let kept = RawJson::of("pong")?;
+    /// answers.written(&request, kept.as_str());
+    /// assert_eq!(answers.finish(), Some(br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#.to_vec()));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn written(&mut self, request: &Request<'_>, text: &str) {
+        if self.separate(USUAL_ANSWER + text.len()) {
+            begin(request.id(), &mut self.out);
+            self.out.extend_from_slice(RESULT);
+            self.out.extend_from_slice(text.as_bytes());
+            self.out.push(b'}');
         }
     }
 
@@ -180,15 +204,15 @@ impl Answers {
         Some(self.out)
     }
 
-    /// Makes way for the next answer. Tells whether there may be one.
-    fn separate(&mut self) -> bool {
+    /// Makes way for the next answer, of about so many bytes. Tells whether there may be one.
+    fn separate(&mut self, size: usize) -> bool {
         let Some(left) = self.due.checked_sub(1) else {
             return false;
         };
         let first = self.out.is_empty();
         if first {
-            self.out
-                .reserve(MOST_AHEAD.min(self.due.saturating_mul(USUAL_ANSWER)));
+            let usual = self.due.saturating_mul(USUAL_ANSWER);
+            self.out.reserve(MOST_AHEAD.min(usual).max(size));
         }
         self.due = left;
         if self.batch {

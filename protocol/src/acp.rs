@@ -10,6 +10,7 @@ pub mod codes;
 mod events;
 mod method;
 mod objects;
+mod pairs;
 mod params;
 mod results;
 
@@ -19,6 +20,7 @@ pub use events::{
 };
 pub use method::{Method, Scope};
 pub use objects::{Status, StreamObject, StreamStatus, SubscriptionObject, TaskObject};
+pub use pairs::{PairList, PairObject, PairsFindParams, TaskTrace, TraceEvent};
 pub use params::{
     StreamEndParams, StreamMessageParams, StreamStartParams, TasksCancelParams, TasksCreateParams,
     TasksGetParams, TasksListParams, TasksSendParams, TasksSubscribeParams, TasksUnsubscribeParams,

@@ -12,6 +12,7 @@ mod notify;
 mod ops;
 mod options;
 mod outbox;
+mod pairs;
 mod pipeline;
 mod quota;
 mod records;

@@ -15,6 +15,7 @@ mod fault;
 mod job;
 mod open;
 mod outbox;
+mod pairs;
 mod purge;
 mod queue;
 mod quota;

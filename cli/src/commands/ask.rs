@@ -35,17 +35,18 @@ Exit codes:
 
 Examples:
   interzone ask \"file csv a,b\"
-  interzone ask --file report.pdf \"what does it say?\"
+  interzone ask --attach report.pdf \"what does it say?\"
+  interzone ask --attach sales.csv \"sums by month, as a file\"
   git diff | interzone ask -"
 )]
 pub(crate) struct Ask {
     /// What to ask; - reads it from standard input
-    #[arg(value_name = "TEXT", required_unless_present = "file")]
+    #[arg(value_name = "TEXT", required_unless_present = "attach")]
     text: Vec<String>,
 
     /// A file to send along; may be given several times
-    #[arg(long, value_name = "FILE")]
-    file: Vec<PathBuf>,
+    #[arg(long, alias = "file", value_name = "FILE")]
+    attach: Vec<PathBuf>,
 
     /// The agent to ask; else the server's default
     #[arg(long, value_name = "AGENT")]
@@ -72,7 +73,7 @@ struct Answer<'a> {
 
 impl Ask {
     pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let message = attachments::message(&self.text, &self.file)?;
+        let message = attachments::message(&self.text, &self.attach)?;
         let connection = self.connect.find()?;
         let client = connection.client()?;
         let begun = OnceCell::new();

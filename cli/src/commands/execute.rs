@@ -20,18 +20,30 @@ use std::path::PathBuf;
 config.default.toml and docs/config.md describe every key.
 
 Example:
-  interzone execute --config interzone.toml"
+  interzone execute --config interzone.toml
+  interzone execute --config interzone.toml --agentcore"
 )]
 pub(crate) struct Execute {
     /// The configuration
     #[arg(long, value_name = "FILE", default_value = "interzone.toml")]
     config: PathBuf,
+
+    /// Serve the runtime of Amazon Bedrock AgentCore: plain HTTP on ports 8080 and 9000
+    ///
+    /// The same as `enabled = true` in [agentcore]. Its runtime ends TLS and proves who calls; do not
+    /// use it anywhere else.
+    #[arg(long)]
+    agentcore: bool,
 }
 
 impl Execute {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let config = Config::load(&self.config)?;
-        let log = start_log(&config.log)?;
+        let said: &[(&str, &str)] = match self.agentcore {
+            true => &[("INTERZONE__AGENTCORE__ENABLED", "true")],
+            false => &[],
+        };
+        let config = Config::load_with(&self.config, said)?;
+        let log = start_log(&config)?;
         let served = runtime::serving(config.execution.threads)?.block_on(serve(config, format));
         // What the log still holds leaves now.
         drop(log);

@@ -37,7 +37,7 @@ enum Action {
         #[arg(value_name = "TEXT", required_unless_present = "file")]
         text: Vec<String>,
         /// A file to send along; may be given several times
-        #[arg(long, value_name = "FILE")]
+        #[arg(long = "attach", alias = "file", value_name = "FILE")]
         file: Vec<PathBuf>,
         /// The agent to ask; else the server's default
         #[arg(long, value_name = "AGENT")]
@@ -57,7 +57,7 @@ enum Action {
         #[arg(value_name = "TEXT", required_unless_present = "file")]
         text: Vec<String>,
         /// A file to send along; may be given several times
-        #[arg(long, value_name = "FILE")]
+        #[arg(long = "attach", alias = "file", value_name = "FILE")]
         file: Vec<PathBuf>,
     },
     /// Show a task

@@ -4,17 +4,18 @@
 //! person for the built-in issuer. Nothing is left out for being local: HTTPS and tokens as anywhere.
 
 use super::accounts::all_of_acp;
-use crate::config::{Config, FOLDER, Profile};
+use crate::config::{Config, FOLDER, ModelAround, Profile};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::printable;
 use crate::private;
 use crate::runtime;
 use crate::wiring::{Running, Signals, StartError, start_log};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{AccountError, Clients, Grant, Keep, NewClient, People};
+use interzone_edge::issuer::{AccountError, Client, Clients, Grant, Keep, NewClient, People};
 use interzone_edge::tls::DevCa;
+use interzone_protocol::acp::Scope;
 use serde_json::json;
 use std::fs;
 use std::io::{self, Write};
@@ -38,6 +39,7 @@ const CALLBACK: &str = "http://127.0.0.1/callback";
 Examples:
   interzone up
   interzone up --listen 127.0.0.1:9443
+  OPENAI_API_KEY=… interzone up --agent llm --model gpt-4.1-mini
   interzone ask \"file csv a,b\"      (in another terminal)"
 )]
 pub(crate) struct Up {
@@ -48,12 +50,31 @@ pub(crate) struct Up {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
+
+    /// Who answers: the built-in one, or a language model whose key is in OPENAI_API_KEY or
+    /// ANTHROPIC_API_KEY
+    #[arg(long, value_enum, value_name = "AGENT", default_value_t)]
+    agent: Answering,
+
+    /// With --agent llm: the model's name
+    #[arg(long, value_name = "NAME", required_if_eq("agent", "llm"))]
+    model: Option<String>,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Answering {
+    /// Built in, for trying things out
+    #[default]
+    Demo,
+    /// A language model; OPENAI_BASE_URL or ANTHROPIC_BASE_URL says where, if not at the usual place
+    Llm,
 }
 
 impl Up {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
         let config = self.prepare()?;
-        let log = start_log(&config.log)?;
+        let log = start_log(&config)?;
         let served =
             runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
         drop(log);
@@ -69,7 +90,7 @@ impl Up {
         ignore(folder).map_err(failed)?;
         let files = DevCa::open_or_make(folder, &[]).map_err(StartError::Tls)?;
         let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
-        let text = small_toml(&[
+        let mut text = small_toml(&[
             ("tls", "cert", &name(&files.cert).to_string_lossy()),
             ("tls", "key", &name(&files.key).to_string_lossy()),
             ("execution", "listen", &self.listen.to_string()),
@@ -77,6 +98,16 @@ impl Up {
             ("execution", "grace", "2s"),
             ("log", "filter", "warn"),
         ]);
+        if let (Answering::Llm, Some(model)) = (self.agent, &self.model) {
+            let Some(around) = ModelAround::look() else {
+                return Err(Failure::Misuse(
+                    "no model is known; put its key into OPENAI_API_KEY or ANTHROPIC_API_KEY, or the \
+                     address of a server that needs none into OPENAI_BASE_URL"
+                        .to_owned(),
+                ));
+            };
+            text.push_str(&around.to_toml(model));
+        }
         Ok(Config::made_up(&text, folder)?)
     }
 
@@ -111,24 +142,34 @@ impl Up {
         let people = People::new(keep, Clock::machine());
         // A profile that cannot be read any more is made anew.
         let old = Profile::read(&self.folder).ok().flatten();
+        let mut id = None;
         if let Some(old) = old {
             let known = clients
                 .get(&old.client_id)
                 .await
                 .map_err(StartError::Account)?;
-            if known.is_some() && old.url == url {
-                return Ok(old);
-            }
-            if known.is_some() {
-                return self.keep(Profile {
-                    url: url.to_owned(),
-                    ..old
-                });
+            let may = |known: &Client| scopes().iter().all(|scope| known.scopes.contains(scope));
+            match known {
+                Some(known) if may(&known) && old.url == url => return Ok(old),
+                Some(known) if may(&known) => {
+                    return self.keep(Profile {
+                        url: url.to_owned(),
+                        ..old
+                    });
+                }
+                // An older one that may less is made anew under its name, by which its tasks go.
+                Some(known) => {
+                    let removed = clients.remove(&known.id).await;
+                    removed.map_err(StartError::Account)?;
+                    id = Some(known.id);
+                }
+                None => {}
             }
         }
         let new = NewClient {
+            id,
             name: "interzone up".to_owned(),
-            scopes: all_of_acp(),
+            scopes: scopes(),
             redirect_uris: vec![CALLBACK.to_owned()],
             grants: vec![Grant::ClientCredentials, Grant::AuthorizationCode],
             ..NewClient::default()
@@ -161,7 +202,11 @@ impl Up {
         let folder = self.shown();
         writeln!(out, "Interzone is up at {url}")?;
         writeln!(out)?;
-        writeln!(out, "  agent   {agent} (built in, for trying things out)")?;
+        let what = match (self.agent, &self.model) {
+            (Answering::Llm, Some(model)) => printable::text(model),
+            _ => "built in, for trying things out".to_owned(),
+        };
+        writeln!(out, "  agent   {agent} ({what})")?;
         writeln!(
             out,
             "  folder  {folder} (certificate, database, credentials)"
@@ -176,6 +221,7 @@ impl Up {
                 "ask the agent and get a file",
             ),
             ("interzone task list", "see your tasks"),
+            ("interzone pairs", "see what became of requests"),
             (check.as_str(), "see that all is as it should be"),
         ] {
             writeln!(out, "  {command:<width$}  {what}", width = check.len())?;
@@ -187,6 +233,13 @@ impl Up {
     fn shown(&self) -> String {
         printable::text(&self.folder.to_string_lossy())
     }
+}
+
+/// Everything: whoever has a zone of their own also looks after it.
+fn scopes() -> Vec<String> {
+    let mut scopes = all_of_acp();
+    scopes.push(Scope::Operate.name().to_owned());
+    scopes
 }
 
 /// A small configuration as TOML: tables, keys and strings.

@@ -1,5 +1,11 @@
 //! `[[agents]]`: who does the work, and who of them answers those who name nobody.
 
+mod llm;
+mod remote;
+
+pub(crate) use llm::{LlmConfig, ProviderConfig};
+pub(crate) use remote::{PeerPlace, ProofConfig, RemoteConfig};
+
 use super::error::ConfigError;
 use super::section::Section;
 use super::variable;
@@ -7,6 +13,9 @@ use interzone_execution::agents::INHERITED;
 use interzone_hub::Skill;
 use interzone_protocol::vocab::AgentId;
 use std::path::{Path, PathBuf};
+
+/// Every kind there is.
+const KINDS: &str = "write \"demo\", \"command\", \"llm\" or \"remote\"";
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
@@ -16,6 +25,10 @@ pub(crate) struct AgentConfig {
     pub(crate) id: AgentId,
     /// Runs at once; the kind's own default if not said.
     pub(crate) concurrency: Option<usize>,
+    /// For people; else the kind's own.
+    pub(crate) name: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) skills: Vec<Skill>,
     pub(crate) kind: AgentKind,
 }
 
@@ -26,14 +39,15 @@ pub(crate) enum AgentKind {
     Demo,
     /// A program.
     Command(CommandConfig),
+    /// A language model.
+    Llm(Box<LlmConfig>),
+    /// Somebody else's agent.
+    Remote(Box<RemoteConfig>),
 }
 
 /// A program that answers.
 #[derive(Debug)]
 pub(crate) struct CommandConfig {
-    pub(crate) name: Option<String>,
-    pub(crate) description: Option<String>,
-    pub(crate) skills: Vec<Skill>,
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
     /// Where it runs.
@@ -81,17 +95,28 @@ impl AgentConfig {
         };
         let id = AgentId::new(&id.value).map_err(|error| id.refuse(error.to_string()))?;
         let Some(kind) = section.text("kind")? else {
-            return Err(section.missing("kind", "write \"demo\" or \"command\""));
+            return Err(section.missing("kind", KINDS));
         };
         let kind = match kind.value.as_str() {
             "demo" => AgentKind::Demo,
             "command" => AgentKind::Command(CommandConfig::read(section, folder)?),
-            _ => return Err(kind.refuse("write \"demo\" or \"command\"")),
+            "llm" => AgentKind::Llm(Box::new(LlmConfig::read(section)?)),
+            "remote" => AgentKind::Remote(Box::new(RemoteConfig::read(section)?)),
+            _ => return Err(kind.refuse(KINDS)),
         };
         let concurrency = section.number("concurrency", 1)?;
+        // The built-in one says itself who it is.
+        let named = !matches!(kind, AgentKind::Demo);
+        let word = |section: &mut Section<'_>, key| match named {
+            true => Ok(section.text(key)?.map(|found| found.value)),
+            false => Ok(None),
+        };
         Ok(Self {
             id,
             concurrency: concurrency.and_then(|number| usize::try_from(number).ok()),
+            name: word(section, "name")?,
+            description: word(section, "description")?,
+            skills: if named { skills(section)? } else { Vec::new() },
             kind,
         })
     }
@@ -116,9 +141,6 @@ impl CommandConfig {
             .collect();
         env.extend(section.named_texts("env")?);
         Ok(Self {
-            name: section.text("name")?.map(|found| found.value),
-            description: section.text("description")?.map(|found| found.value),
-            skills: skills(section)?,
             command,
             cwd: section.path("cwd")?.unwrap_or_else(|| folder.to_owned()),
             env,

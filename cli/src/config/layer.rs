@@ -32,7 +32,8 @@ pub(super) enum Value {
     Flag(bool),
     List(Vec<Node>),
     Table(Table),
-    /// What TOML knows and no key takes: a fraction or a date.
+    Fraction(f64),
+    /// What TOML knows and no key takes, such as a date.
     Other(&'static str),
     /// From the environment, where everything is text: whoever reads the key decides what it is.
     Word(String),
@@ -49,6 +50,7 @@ impl Value {
             Self::Flag(_) => "a boolean",
             Self::List(_) => "a list",
             Self::Table(_) => "a table",
+            Self::Fraction(_) => "a fraction",
             Self::Other(kind) => kind,
         }
     }
@@ -141,7 +143,12 @@ fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Place) -> Value {
             Value::List(items.iter().map(node).collect())
         }
         DeValue::Table(table) => Value::Table(table_of(table, place)),
-        DeValue::Float(_) => Value::Other("a fraction"),
+        DeValue::Float(number) => {
+            let digits: String = number.as_str().chars().filter(|c| *c != '_').collect();
+            digits
+                .parse()
+                .map_or(Value::Other("a fraction"), Value::Fraction)
+        }
         DeValue::Datetime(_) => Value::Other("a date"),
     }
 }

@@ -2,11 +2,10 @@
 
 use super::error::ConfigError;
 use super::section::{Found, Section};
+use super::url::secure_url;
 use super::zone::ExecutionConfig;
 use interzone_edge::Secret;
-use std::net::IpAddr;
 use std::time::Duration;
-use url::{Host, Url};
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
@@ -111,28 +110,6 @@ impl IntrospectionConfig {
 /// A URL of the issuer, kept as it was written: tokens are compared with it letter by letter.
 fn address(found: Option<Found<String>>) -> Result<Option<String>> {
     let Some(found) = found else { return Ok(None) };
-    let Ok(url) = Url::parse(&found.value) else {
-        return Err(found.refuse("write a URL, as in \"https://login.example.com/\""));
-    };
-    match url.scheme() {
-        "https" => {}
-        "http" if is_loopback(&url) => {}
-        "http" => {
-            return Err(found.refuse(
-                "http:// is only for an issuer on this machine (127.0.0.1, [::1] or localhost); \
-                 use https://",
-            ));
-        }
-        _ => return Err(found.refuse("write a URL that begins with https://")),
-    }
+    secure_url(&found, "an issuer")?;
     Ok(Some(found.value))
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
-        Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
-        None => false,
-    }
 }

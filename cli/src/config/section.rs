@@ -5,16 +5,15 @@ use super::error::{ConfigError, Wrong};
 use super::layer::{Node, Place, Table, Value};
 use super::nearest::nearest;
 use super::units;
-use interzone_edge::Secret;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-type Result<T> = std::result::Result<T, ConfigError>;
+mod secrets;
 
-/// A key file is a line; anything larger was named by mistake.
-const MOST_SECRET: u64 = 64 * 1024;
+pub(crate) use secrets::Elsewhere;
+
+type Result<T> = std::result::Result<T, ConfigError>;
 
 /// A table that is being read.
 pub(super) struct Section<'a> {
@@ -227,6 +226,21 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A fraction between nothing and `most`.
+    pub(super) fn fraction(&mut self, key: &'static str, most: f32) -> Result<Option<f32>> {
+        let found = self.take(key, "a number", |value| match &value {
+            Value::Fraction(number) => Ok(number.to_string()),
+            Value::Number(number) => Ok(number.to_string()),
+            Value::Word(word) => Ok(word.trim().to_owned()),
+            _ => Err(value),
+        })?;
+        let Some(found) = found else { return Ok(None) };
+        match found.value.parse() {
+            Ok(number) if (0.0..=most).contains(&number) => Ok(Some(number)),
+            _ => Err(found.refuse(format!("write a number between 0 and {most}"))),
+        }
+    }
+
     /// A size in bytes, which is never nothing.
     pub(super) fn size(&mut self, key: &'static str) -> Result<Option<usize>> {
         let found = self.take(key, units::A_SIZE, |value| match &value {
@@ -263,42 +277,14 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A secret: in `key`, or in the file that `key_file` names.
-    pub(super) fn secret(
-        &mut self,
-        key: &'static str,
-        key_file: &'static str,
-    ) -> Result<Option<Secret>> {
-        let here = self.text(key)?;
-        let file = self.text(key_file)?;
-        match (here, file) {
-            (Some(_), Some(file)) => {
-                Err(file.refuse(format!("`{key}` is set too; keep one of the two")))
-            }
-            (Some(here), None) if here.value.is_empty() => {
-                Err(here.refuse("it is empty; write a secret, or remove the key"))
-            }
-            (Some(here), None) => Ok(Some(Secret::new(here.value))),
-            (None, Some(file)) => {
-                let path = self.folder.join(&file.value);
-                let size = fs::metadata(&path).map(|meta| meta.len());
-                let text = match size {
-                    Ok(size) if size > MOST_SECRET => {
-                        return Err(file.refuse("that file is too large to be a secret"));
-                    }
-                    Ok(_) => fs::read_to_string(&path),
-                    Err(error) => Err(error),
-                };
-                let text = text.map_err(|error| {
-                    file.refuse(format!("{} cannot be read: {error}", path.display()))
-                })?;
-                match text.trim() {
-                    "" => Err(file.refuse(format!("{} is empty", path.display()))),
-                    text => Ok(Some(Secret::new(text.to_owned()))),
-                }
-            }
-            (None, None) => Ok(None),
-        }
+    /// A path, made whole, that may turn out to lead nowhere.
+    pub(super) fn named_path(&mut self, key: &'static str) -> Result<Option<Found<PathBuf>>> {
+        let found = self.text(key)?;
+        Ok(found.map(|found| Found {
+            value: self.folder.join(found.value),
+            key: found.key,
+            place: found.place,
+        }))
     }
 
     /// Says that a key must be there.
@@ -325,6 +311,11 @@ impl<'a> Section<'a> {
             node.place.clone(),
             Wrong::Unknown(near),
         ))
+    }
+
+    /// Whether a key is there.
+    fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
     }
 
     fn path_of(&self, key: &str) -> String {

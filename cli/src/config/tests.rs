@@ -1,7 +1,9 @@
 //! Configuration: what works, and every way to get it wrong, with the words for it.
 
-use super::{AgentKind, Config, DEFAULTS, StoreUrl};
+use super::{AgentKind, Config, DEFAULTS, ProofConfig, ProviderConfig, StoreUrl};
 use insta::assert_snapshot;
+use interzone_execution::files::{FileRules, InputRules};
+use interzone_hub::Retention;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +27,8 @@ fn root() -> PathBuf {
 #[test]
 fn the_least_is_enough() {
     let config = read(LEAST, &[]).unwrap();
-    assert_eq!(config.tls.cert, Path::new("/etc/interzone/cert.pem"));
+    let server = config.tls.server.as_ref().unwrap();
+    assert_eq!(server.cert, Path::new("/etc/interzone/cert.pem"));
     assert_eq!(
         config.execution.public_url.as_str(),
         "https://localhost:8443/"
@@ -136,6 +139,81 @@ fn a_secret_may_be_in_a_file() {
 }
 
 #[test]
+fn a_model_and_a_peer_mean_what_they_say() {
+    let text = fs::read_to_string(root().join("examples/llm.toml")).unwrap();
+    let config = read(&text, &[]).unwrap();
+    assert_eq!(config.default_agent, "model");
+    assert_eq!(config.files.per_reply, 2);
+    let channels = [("C0SUPPORT".to_owned(), "local".to_owned())];
+    assert_eq!(config.execution.channels, channels);
+    let AgentKind::Llm(model) = &config.agents[0].kind else {
+        panic!("the first one is a model");
+    };
+    assert_eq!(model.temperature, Some(0.2));
+    assert_eq!(
+        model.key.as_ref().unwrap().place,
+        "the variable OPENAI_API_KEY"
+    );
+    let AgentKind::Llm(model) = &config.agents[2].kind else {
+        panic!("the third one is a model");
+    };
+    assert!(
+        matches!(&model.provider, ProviderConfig::Bedrock { region, .. } if region == "eu-central-1")
+    );
+
+    let text = fs::read_to_string(root().join("examples/remote.toml")).unwrap();
+    let config = read(&text, &[]).unwrap();
+    let AgentKind::Remote(peer) = &config.agents[0].kind else {
+        panic!("the first one is a peer");
+    };
+    assert_eq!(peer.assign_to.as_deref(), Some("model"));
+    assert!(matches!(&peer.proof, ProofConfig::Client { id, .. } if id == "front"));
+}
+
+#[test]
+fn what_the_defaults_say_of_files_is_what_is_built_in() {
+    let config = read(LEAST, &[]).unwrap();
+    let mut built_in = FileRules::default();
+    let mut said = config.files.clone();
+    built_in.allow.sort();
+    said.allow.sort();
+    assert_eq!(said, built_in);
+    assert_eq!(config.attachments, InputRules::default());
+    assert_eq!(config.retention, Retention::default());
+    assert_eq!(config.execution.sync_budget.as_secs(), 20);
+}
+
+#[test]
+fn a_key_may_be_in_a_file_and_is_never_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("model.key"), "hunter2\n").unwrap();
+    fs::write(folder.path().join("system.txt"), "Be brief.").unwrap();
+    let text = format!(
+        "{LEAST}[[agents]]\nid = \"m\"\nkind = \"llm\"\nprovider = \"anthropic\"\n\
+         model = \"x\"\nkey_file = \"model.key\"\nsystem_file = \"system.txt\"\n"
+    );
+    let config = Config::read(&text, [], folder.path()).unwrap();
+    let AgentKind::Llm(model) = &config.agents[0].kind else {
+        panic!("it is a model");
+    };
+    let kept = model.key.as_ref().unwrap().secret.as_ref().unwrap();
+    assert!(kept.is("hunter2"));
+    assert_eq!(model.system.as_deref(), Some("Be brief."));
+    assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+#[test]
+fn inside_agentcore_no_certificate_is_needed() {
+    let config = read("[agentcore]\nenabled = true\n", &[]).unwrap();
+    assert!(config.agentcore.enabled && config.tls.server.is_none());
+    assert_eq!(config.agentcore.listen.port(), 8080);
+    let said = [("INTERZONE__AGENTCORE__ENABLED", "true")];
+    assert!(read(LEAST, &said).unwrap().tls.server.is_some());
+    let half = "[agentcore]\nenabled = true\n[tls]\ncert = \"cert.pem\"\n";
+    assert!(read(half, &[]).unwrap_err().contains("tls.key"));
+}
+
+#[test]
 fn nothing_secret_is_printed() {
     let config = read(
         &format!(
@@ -157,6 +235,12 @@ fn nothing_secret_is_printed() {
 #[test]
 fn mistakes_are_told_by_name() {
     let with = |more: &str| format!("{LEAST}{more}");
+    let model = |more: &str| with(&format!("[[agents]]\nid = \"m\"\nkind = \"llm\"\n{more}"));
+    let peer = |more: &str| {
+        with(&format!(
+            "[[agents]]\nid = \"p\"\nkind = \"remote\"\n{more}"
+        ))
+    };
     let cases = [
         "[tls]\ncert = \"a\"\n".to_owned(),
         String::new(),
@@ -191,6 +275,39 @@ fn mistakes_are_told_by_name() {
         with("[webhooks]\nsecret = \"a\"\nsecret_file = \"b\"\n"),
         with("[webhooks]\nsecret_file = \"nowhere\"\n"),
         with("[issuer]\ntoken_lifetime = \"60d\"\n"),
+        with("[execution]\nsync_budget = 20\n"),
+        with("[execution.channels]\nC1 = \"nobody\"\n"),
+        with("[files]\nallow = [\"csv\"]\n"),
+        with("[files]\nmax_byte = 7\n"),
+        with("[attachments]\nimage_bytes = \"large\"\n"),
+        with("[pairs]\nrecord = \"some\"\n"),
+        with("[agentcore]\nscopes = [\"interzone:operate\"]\n"),
+        with("[agentcore]\nlisten = \"8080\"\n"),
+        model("model = \"m\"\nprovider = \"gemini\"\n"),
+        model("provider = \"openai\"\n"),
+        model("provider = \"openai\"\nmodel = \"m\"\nkey = \"sk-hunter2\"\n"),
+        model("provider = \"openai\"\nmodel = \"m\"\nkey_env = \"sk-hunter2\"\n"),
+        model("provider = \"openai\"\nmodel = \"m\"\nkey_env = \"A\"\nkey_file = \"b\"\n"),
+        model("provider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://models.example.com\"\n"),
+        model(
+            "provider = \"anthropic\"\nmodel = \"m\"\nbase_url = \"https://k@models.example.com\"\n",
+        ),
+        model("provider = \"openai\"\nmodel = \"m\"\ntemperature = 3.5\n"),
+        model("provider = \"openai\"\nmodel = \"m\"\ntemperature = \"hot\"\n"),
+        model("provider = \"openai\"\nmodel = \"m\"\nregion = \"eu-central-1\"\n"),
+        model("provider = \"bedrock\"\nmodel = \"m\"\n"),
+        model("provider = \"openai\"\nmodel = \"m\"\nsystem_file = \"nowhere\"\n"),
+        peer("assign_to = \"x\"\n"),
+        peer("url = \"http://peer.example.com\"\n"),
+        peer("runtime = \"zone-abc\"\n"),
+        peer("url = \"https://peer\"\nruntime = \"arn:aws:x\"\n"),
+        peer("url = \"https://peer\"\ndialect = \"slack\"\n"),
+        peer("url = \"https://peer\"\nclient_id = \"c\"\n"),
+        peer("url = \"https://peer\"\nclient_secret = \"hunter2\"\n"),
+        peer(
+            "url = \"https://peer\"\ntoken_env = \"T\"\nclient_id = \"c\"\nclient_secret_env = \"S\"\n",
+        ),
+        peer("url = \"https://peer\"\ndialect = \"zone\"\nassign_to = \"x\"\n"),
         with("[issuer]\nkey_rotation = \"1h\"\n"),
         with("[execution]\npublic_url = \"https://example.com/agents\"\n"),
         with(

@@ -17,24 +17,38 @@ pub(super) const HAS_A_DEFAULT: &str = "write it as config.default.toml does";
 /// Certificates.
 #[derive(Debug)]
 pub(crate) struct TlsConfig {
-    pub(crate) cert: PathBuf,
-    pub(crate) key: PathBuf,
-    pub(crate) client_ca: Option<PathBuf>,
+    /// Our own. Only a zone that nobody reaches but by its platform has none.
+    pub(crate) server: Option<ServerConfig>,
     pub(crate) trust: Vec<PathBuf>,
     pub(crate) reload: Duration,
 }
 
+/// Our own certificate, and whose callers must show.
+#[derive(Debug)]
+pub(crate) struct ServerConfig {
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
 impl TlsConfig {
-    pub(super) fn read(mut section: Section<'_>, folder: &Path) -> Result<Self> {
+    pub(super) fn read(mut section: Section<'_>, folder: &Path, needed: bool) -> Result<Self> {
         const NEEDED: &str = "name a file in PEM, as every connection is encrypted; for trying \
                               things out, `interzone up` makes its own";
         let cert = section.path("cert")?;
         let key = section.path("key")?;
+        let client_ca = section.path("client_ca")?;
         let trust = section.texts("trust")?;
+        let server = match (cert, key) {
+            (None, None) if !needed => None,
+            (cert, key) => Some(ServerConfig {
+                cert: cert.ok_or_else(|| section.missing("cert", NEEDED))?,
+                key: key.ok_or_else(|| section.missing("key", NEEDED))?,
+                client_ca,
+            }),
+        };
         let config = Self {
-            cert: cert.ok_or_else(|| section.missing("cert", NEEDED))?,
-            key: key.ok_or_else(|| section.missing("key", NEEDED))?,
-            client_ca: section.path("client_ca")?,
+            server,
             trust: trust.iter().map(|path| folder.join(&path.value)).collect(),
             reload: time(&mut section, "reload")?,
         };
@@ -55,6 +69,10 @@ pub(crate) struct ExecutionConfig {
     pub(crate) node: Option<String>,
     /// Threads that serve; none means as many as there are processors.
     pub(crate) threads: Option<usize>,
+    /// How long `execute_task` waits before it says that it is accepted.
+    pub(crate) sync_budget: Duration,
+    /// Channels with an agent of their own.
+    pub(crate) channels: Vec<(String, String)>,
 }
 
 impl ExecutionConfig {
@@ -77,6 +95,8 @@ impl ExecutionConfig {
             grace: time(&mut section, "grace")?,
             node: section.text("node")?.map(|found| found.value),
             threads: usize::try_from(threads).ok().filter(|threads| *threads > 0),
+            sync_budget: time(&mut section, "sync_budget")?,
+            channels: section.named_texts("channels")?,
         };
         section.end()?;
         Ok(config)
@@ -183,6 +203,8 @@ pub(crate) struct LimitsConfig {
     pub(crate) body_time: Duration,
     pub(crate) request_time: Duration,
     pub(crate) idle_time: Duration,
+    pub(crate) stall_time: Duration,
+    pub(crate) watches: usize,
     pub(crate) stream_idle: Duration,
 }
 
@@ -201,6 +223,8 @@ impl LimitsConfig {
             body_time: time(&mut section, "body_time")?,
             request_time: time(&mut section, "request_time")?,
             idle_time: time(&mut section, "idle_time")?,
+            stall_time: time(&mut section, "stall_time")?,
+            watches: count(&mut section, "watches", 1)?,
             stream_idle: time(&mut section, "stream_idle")?,
         };
         section.end()?;
@@ -290,6 +314,7 @@ pub(super) fn retention(mut section: Section<'_>) -> Result<Retention> {
         dead: time(&mut section, "dead")?,
         ended_subscriptions: time(&mut section, "ended_subscriptions")?,
         unfetched: time(&mut section, "unfetched")?,
+        ..Retention::default()
     };
     section.end()?;
     Ok(retention)
@@ -324,17 +349,17 @@ fn between(section: &mut Section<'_>, key: &'static str, most: usize) -> Result<
     }
 }
 
-fn time(section: &mut Section<'_>, key: &'static str) -> Result<Duration> {
+pub(super) fn time(section: &mut Section<'_>, key: &'static str) -> Result<Duration> {
     let time = section.time(key)?;
     time.ok_or_else(|| section.missing(key, HAS_A_DEFAULT))
 }
 
-fn size(section: &mut Section<'_>, key: &'static str) -> Result<usize> {
+pub(super) fn size(section: &mut Section<'_>, key: &'static str) -> Result<usize> {
     let size = section.size(key)?;
     size.ok_or_else(|| section.missing(key, HAS_A_DEFAULT))
 }
 
-fn number(section: &mut Section<'_>, key: &'static str, least: u32) -> Result<u32> {
+pub(super) fn number(section: &mut Section<'_>, key: &'static str, least: u32) -> Result<u32> {
     let number = section.number(key, least)?;
     number.ok_or_else(|| section.missing(key, HAS_A_DEFAULT))
 }

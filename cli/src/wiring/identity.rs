@@ -87,7 +87,8 @@ pub(crate) fn scopes() -> Vec<Scope> {
         .into_iter()
         .map(|scope| Scope::new(scope.name(), meaning(scope)))
         .collect();
-    scopes.push(Scope::new(super::OPERATE, "read the metrics of the server"));
+    let operate = acp::Scope::Operate;
+    scopes.push(Scope::new(operate.name(), meaning(operate)));
     scopes
 }
 
@@ -100,5 +101,6 @@ fn meaning(scope: acp::Scope) -> &'static str {
         acp::Scope::StreamsRead => "watch your streams",
         acp::Scope::StreamsWrite => "begin streams, speak on them and end them",
         acp::Scope::NotificationsReceive => "have events of your tasks sent elsewhere",
+        acp::Scope::Operate => "look after the server: its metrics, and who asked it for what",
     }
 }

@@ -225,6 +225,20 @@ fn a_question_is_answered() {
     let watched = zone.run(&["task", "watch", id]);
     assert_eq!(watched.code, Some(0), "{watched:?}");
     assert!(watched.stdout.contains("blue"), "{watched:?}");
+    // Nobody looks at a terminal here, and each state is a line all the same.
+    let states: Vec<&str> = watched
+        .stderr
+        .lines()
+        .filter(|line| line.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
+        .collect();
+    let expect = [
+        "SUBMITTED",
+        "WORKING",
+        "INPUT_REQUIRED",
+        "WORKING",
+        "COMPLETED",
+    ];
+    assert_eq!(states, expect, "{watched:?}");
 }
 
 #[test]

@@ -16,13 +16,86 @@ use tokio::time::{Instant, sleep};
 
 /// The media type of server-sent events.
 const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+const EVENTS_OR_JSON: &str = "text/event-stream, application/json";
 
 /// What is sent, and under which rules.
+#[derive(Clone)]
 pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
     pub(crate) scopes: Vec<String>,
     pub(crate) safety: Safety,
     pub(crate) limit: Duration,
+}
+
+/// What a call that takes events for an answer got.
+pub(crate) enum Opened {
+    /// Events, as they come.
+    Events(ByteStream),
+    /// One answer.
+    Reply(Reply),
+}
+
+/// The tries of one call: each with a token, all within one time and under one name.
+struct Tries<'c> {
+    client: &'c Client,
+    outgoing: &'c Outgoing,
+    deadline: Deadline,
+    /// All tries of one call are one call to whoever reads the logs.
+    correlation: HeaderValue,
+    token: Option<Secret>,
+    renewed: bool,
+    attempt: u32,
+}
+
+impl<'c> Tries<'c> {
+    fn new(client: &'c Client, outgoing: &'c Outgoing) -> Self {
+        Self {
+            client,
+            outgoing,
+            deadline: Deadline::within(outgoing.limit),
+            correlation: client.correlation(),
+            token: None,
+            renewed: false,
+            attempt: 0,
+        }
+    }
+
+    /// The request of the next try.
+    async fn request(&mut self, accept: &'static str) -> Result<http::Request<Bytes>, Error> {
+        let token = self.client.tokens.get(&self.outgoing.scopes);
+        self.token = self.deadline.limit(token).await??;
+        let url = self.client.at("jsonrpc", &[]);
+        let mut request = http::Request::post(url.as_str())
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, accept)
+            .body(self.outgoing.body.clone())
+            .map_err(|_| ConfigError::Address)?;
+        self.client
+            .sign(&mut request, &self.correlation, self.token.as_ref())?;
+        Ok(request)
+    }
+
+    /// Waits for the next try, or gives the error back if there should be none.
+    async fn again(&mut self, error: Error) -> Result<(), Error> {
+        let client = self.client;
+        let scopes = &self.outgoing.scopes;
+        if !self.renewed && is_stale(&error) && client.tokens.renew(scopes, self.token.as_ref()) {
+            self.renewed = true;
+            return Ok(());
+        }
+        let policy = &client.inner.settings.retry;
+        if self.attempt >= policy.retries || !retry::helps(&error, self.outgoing.safety) {
+            return Err(error);
+        }
+        let wait = policy.wait(self.attempt) + error.retry_after().unwrap_or_default();
+        if Instant::now() + wait >= self.deadline.at {
+            return Err(error);
+        }
+        sleep(wait).await;
+        self.attempt += 1;
+        Ok(())
+    }
 }
 
 impl Client {
@@ -32,53 +105,51 @@ impl Client {
         outgoing: &Outgoing,
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let deadline = Deadline::within(outgoing.limit);
-        // All tries of one call are one call to whoever reads the logs.
-        let correlation = self.correlation();
-        let mut renewed = false;
-        let mut attempt = 0;
+        let mut tries = Tries::new(self, outgoing);
+        let most = self.inner.settings.max_response;
         loop {
-            let token = deadline.limit(self.tokens.get(&outgoing.scopes)).await??;
-            let request = self.request(outgoing, &correlation, token.as_ref())?;
-            let reply =
-                self.inner
-                    .peers
-                    .exchange(request, self.inner.settings.max_response, deadline);
-            let error = match reply.await.and_then(|reply| read(&reply)) {
+            let request = tries.request(JSON).await?;
+            let reply = self.inner.peers.exchange(request, most, tries.deadline);
+            match reply.await.and_then(|reply| read(&reply)) {
                 Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-            if !renewed && is_stale(&error) && self.tokens.renew(&outgoing.scopes, token.as_ref()) {
-                renewed = true;
-                continue;
+                Err(error) => tries.again(error).await?,
             }
-            let policy = &self.inner.settings.retry;
-            if attempt >= policy.retries || !retry::helps(&error, outgoing.safety) {
-                return Err(error);
-            }
-            let wait = policy.wait(attempt) + error.retry_after().unwrap_or_default();
-            if Instant::now() + wait >= deadline.at {
-                return Err(error);
-            }
-            sleep(wait).await;
-            attempt += 1;
         }
     }
 
-    fn request(
+    /// Sends a message whose answer may come as events, the last of which is the answer.
+    pub(crate) async fn post_for_events(&self, outgoing: &Outgoing) -> Result<Opened, Error> {
+        let mut tries = Tries::new(self, outgoing);
+        let most = self.inner.settings.max_response;
+        loop {
+            let request = tries.request(EVENTS_OR_JSON).await?;
+            match self.opened(request, most, tries.deadline).await {
+                Ok(opened) => return Ok(opened),
+                Err(error) => tries.again(error).await?,
+            }
+        }
+    }
+
+    async fn opened(
         &self,
-        outgoing: &Outgoing,
-        correlation: &HeaderValue,
-        token: Option<&Secret>,
-    ) -> Result<http::Request<Bytes>, Error> {
-        let url = self.at("jsonrpc", &[]);
-        let mut request = http::Request::post(url.as_str())
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json")
-            .body(outgoing.body.clone())
-            .map_err(|_| ConfigError::Address)?;
-        self.sign(&mut request, correlation, token)?;
-        Ok(request)
+        request: http::Request<Bytes>,
+        most: usize,
+        deadline: Deadline,
+    ) -> Result<Opened, Error> {
+        let response = self.inner.peers.open(request, deadline).await?;
+        let kind = answer::media_type(response.headers()).unwrap_or_default();
+        if response.status() == StatusCode::OK && kind.eq_ignore_ascii_case(EVENTS) {
+            return Ok(Opened::Events(response.into_body()));
+        }
+        let reply = deadline.limit(peer::read(response, most)).await??;
+        // What may pass is told as an error, so that it is tried again.
+        match reply.status.is_success() {
+            true => Ok(Opened::Reply(reply)),
+            false => match answer::taken(&reply) {
+                Err(error) => Err(error),
+                Ok(()) => Ok(Opened::Reply(reply)),
+            },
+        }
     }
 
     /// Opens a stream of events.
@@ -147,6 +218,9 @@ impl Client {
             let mut value = value.map_err(|_| TokenError::Answer)?;
             value.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, value);
+        }
+        if let Some(conversation) = &self.context.conversation {
+            request.extensions_mut().insert(conversation.clone());
         }
         Ok(())
     }

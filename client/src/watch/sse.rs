@@ -6,19 +6,19 @@ use std::time::Duration;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Event {
+pub(crate) struct Event {
     /// The id that came with this very event.
-    pub(super) id: Option<String>,
-    pub(super) name: String,
-    pub(super) data: Vec<u8>,
+    pub(crate) id: Option<String>,
+    pub(crate) name: String,
+    pub(crate) data: Vec<u8>,
 }
 
 /// The event is larger than we take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLarge;
+pub(crate) struct TooLarge;
 
 #[derive(Debug)]
-pub(super) struct Parser {
+pub(crate) struct Parser {
     limit: usize,
     line: Vec<u8>,
     /// The line before ended with a carriage return, so a line feed now is the rest of its end.
@@ -36,7 +36,7 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Parser {
     /// A parser that takes events of at most `limit` bytes.
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
             line: Vec::new(),
@@ -49,12 +49,12 @@ impl Parser {
     }
 
     /// How long the server wants us to wait before we come back.
-    pub(super) fn retry(&self) -> Option<Duration> {
+    pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
     /// Reads on. Events that are whole are put to `out`.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
         out: &mut VecDeque<Event>,

@@ -3,9 +3,9 @@
 use crate::script::{Script, Seen, Step, task, task_result};
 use interzone_client::{Client, Credentials, Error, Secret, Timeouts};
 use interzone_protocol::acp::{
-    StreamChunk, StreamEndParams, StreamMessageParams, StreamStartParams, TaskEvent,
-    TaskNotification, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
-    TasksSendParams, TasksSubscribeParams, TasksUnsubscribeParams,
+    PairsFindParams, StreamChunk, StreamEndParams, StreamMessageParams, StreamStartParams,
+    TaskEvent, TaskNotification, TasksCancelParams, TasksCreateParams, TasksGetParams,
+    TasksListParams, TasksSendParams, TasksSubscribeParams, TasksUnsubscribeParams,
 };
 use interzone_protocol::vocab::{Message, Timestamp};
 use serde_json::{Value, json};
@@ -90,6 +90,7 @@ fn good(seen: &Seen) -> Step {
         "stream.start" => json!({"type": "stream", "stream": {
             "streamId": "st-1", "status": "ACTIVE", "participants": [], "createdAt": now}}),
         "task.notification" | "stream.chunk" => json!({"type": "notification", "message": "taken"}),
+        "interzone.pairs.find" => json!({"pairs": []}),
         "interzone.tasks.list" => json!({"tasks": [task("t-1", "COMPLETED")], "next": "n"}),
         _ => json!({"type": "success", "message": "done"}),
     })
@@ -165,6 +166,8 @@ async fn every_method_is_there() {
         client.tasks_unsubscribe(&unsubscribe).await.unwrap(),
         "done"
     );
+    let found = client.pairs_find(&PairsFindParams::default()).await;
+    assert!(found.unwrap().pairs.is_empty());
     let called: Vec<Value> = script
         .seen()
         .iter()

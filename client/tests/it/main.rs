@@ -5,6 +5,8 @@
 
 #[cfg(test)]
 mod answers;
+#[cfg(all(test, feature = "aws"))]
+mod aws;
 #[cfg(test)]
 mod batch;
 #[cfg(test)]
@@ -25,3 +27,5 @@ mod server;
 mod tokens;
 #[cfg(test)]
 mod watch;
+#[cfg(test)]
+mod zone;

@@ -405,6 +405,7 @@ async fn a_bound_token_needs_its_certificate() {
     let peer = |certificate| Peer {
         address: ([127, 0, 0, 1], 1).into(),
         certificate,
+        vouched: None,
     };
     // Twice, for the second time it comes from memory.
     for _ in 0..2 {

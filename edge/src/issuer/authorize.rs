@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY};
 use http::{HeaderMap, StatusCode, Uri};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// What a person is told when the name or the passphrase is wrong, whichever it is.
 const WRONG: &str = "The name or the passphrase is wrong.";
@@ -66,13 +67,13 @@ pub(super) async fn ask(State(issuer): State<Issuer>, uri: Uri) -> Response {
 /// `POST /oauth2/authorize`: somebody decided.
 pub(super) async fn decide(
     State(issuer): State<Issuer>,
-    peer: Option<Extension<Peer>>,
+    peer: Option<Extension<Arc<Peer>>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let inner = &issuer.0;
     let peer = peer.map(|Extension(peer)| peer);
-    match inner.decide(peer, &headers, body).await {
+    match inner.decide(peer.as_deref(), &headers, body).await {
         Ok(answer) => answer,
         Err(wrong) => inner.refuse(wrong),
     }
@@ -127,7 +128,7 @@ impl Inner {
 
     async fn decide(
         &self,
-        peer: Option<Peer>,
+        peer: Option<&Peer>,
         headers: &HeaderMap,
         body: Body,
     ) -> Result<Response, Wrong> {
@@ -174,7 +175,10 @@ impl Inner {
     }
 
     /// Counts an attempt. Keys of the limiters are short, whatever somebody sends as a name.
-    fn too_often(&self, name: &str, peer: Option<Peer>) -> bool {
+    ///
+    /// What is refused for its address does not count against the name: one stranger who guesses on and
+    /// on locks himself out, and not the person whose name it is.
+    fn too_often(&self, name: &str, peer: Option<&Peer>) -> bool {
         let name = check_id(name).map_or("", |()| name);
         let address = match peer.map(|peer| peer.address.ip().to_canonical()) {
             None => String::new(),
@@ -182,7 +186,10 @@ impl Inner {
             // Whoever has one address of IPv6 has the whole network of it (/64).
             Some(IpAddr::V6(address)) => (address.to_bits() >> 64).to_string(),
         };
-        self.by_address.check(&address).is_err() || self.by_name.check(name).is_err()
+        let both = format!("{name} {address}");
+        self.by_address.check(&address).is_err()
+            || self.by_name_and_address.check(&both).is_err()
+            || self.by_name.check(name).is_err()
     }
 
     fn show(

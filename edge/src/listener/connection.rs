@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -48,7 +48,8 @@ pub(super) struct Newcomer {
     pub(super) stream: TcpStream,
     pub(super) address: SocketAddr,
     pub(super) permit: OwnedSemaphorePermit,
-    pub(super) tls: Arc<ServerConfig>,
+    /// None where HTTP is spoken plainly.
+    pub(super) tls: Option<Arc<ServerConfig>>,
 }
 
 /// How HTTP is spoken, decided once for all connections.
@@ -107,10 +108,20 @@ pub(super) async fn welcome(
     let greeting = Box::pin({
         let pulse = Arc::clone(&pulse);
         async move {
+            let Some(tls) = tls else {
+                let _ = wire.stream.set_nodelay(true);
+                let peer = Peer {
+                    address,
+                    certificate: None,
+                    vouched: None,
+                };
+                return Some(speak(wire, false, peer, app, shared, pulse));
+            };
             match greet(wire, tls, shared.limits.handshake).await {
                 Ok(stream) => {
                     shared.metrics.handshake("ok");
-                    Some(speak(stream, address, app, shared, pulse))
+                    let (multiplexed, peer) = agreed(&stream, address);
+                    Some(speak(stream, multiplexed, peer, app, shared, pulse))
                 }
                 Err(why) => {
                     shared.metrics.handshake(why);
@@ -130,24 +141,30 @@ pub(super) async fn welcome(
     }
 }
 
-/// HTTP on a connection, as the handshake agreed.
-///
-/// This is no async function, and connections are in boxes of exactly their size: as locals of a
-/// future they would be kept several times over, for as long as the connection is open.
-fn speak(
-    stream: TlsStream<Wire>,
-    address: SocketAddr,
-    app: Router,
-    shared: Arc<Shared>,
-    pulse: Arc<Pulse>,
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+/// What the handshake agreed: whether it is HTTP/2, and who is at the other end.
+fn agreed(stream: &TlsStream<Wire>, address: SocketAddr) -> (bool, Peer) {
     let session = stream.get_ref().1;
-    let multiplexed = session.alpn_protocol() == Some(b"h2");
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer {
         address,
         certificate: certificate.map(|leaf| Sha256::digest(leaf).into()),
+        vouched: None,
     };
+    (session.alpn_protocol() == Some(b"h2"), peer)
+}
+
+/// HTTP on a connection.
+///
+/// This is no async function, and connections are in boxes of exactly their size: as locals of a
+/// future they would be kept several times over, for as long as the connection is open.
+fn speak(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    multiplexed: bool,
+    peer: Peer,
+    app: Router,
+    shared: Arc<Shared>,
+    pulse: Arc<Pulse>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let desk = Arc::new(Desk {
         app,
         peer: Arc::new(peer),

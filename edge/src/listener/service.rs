@@ -3,7 +3,7 @@
 //! but the extension.
 
 use super::pulse::{Pulse, Running};
-use super::{Peer, Shared, TurnedAway};
+use super::{Arriving, Peer, Shared, TurnedAway};
 use crate::patience::within;
 use crate::request::{CORRELATION, Correlation};
 use axum::Router;
@@ -12,9 +12,9 @@ use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use futures_util::FutureExt;
 use futures_util::future::Either;
-use http::{HeaderValue, Request};
+use http::header::HOST;
+use http::{HeaderValue, Request, Version};
 use http_body::{Frame, SizeHint};
-use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -38,15 +38,19 @@ impl Desk {
     /// for it.
     pub(super) fn answer(
         self: Arc<Self>,
-        request: Request<Incoming>,
+        request: Arriving,
     ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
         let sent = request.headers().get(CORRELATION).cloned();
-        let work = Work::begin(&self).map(|work| (self.begin(request.map(Body::new)), work));
+        let work = match names_one_host(&request) {
+            true => Work::begin(&self).ok_or(TurnedAway::Busy),
+            false => Err(TurnedAway::BadHost),
+        };
+        let work = work.map(|work| (self.begin(request), work));
         async move {
             let response = match work {
-                None => self.turn_away(TurnedAway::Busy, sent),
-                Some((answer, _work)) => {
+                Err(why) => self.turn_away(why, sent),
+                Ok((answer, _work)) => {
                     match within(answer, self.shared.limits.request_time).await {
                         Some(Ok(response)) => response,
                         None => self.turn_away(TurnedAway::TooSlow, sent),
@@ -62,12 +66,13 @@ impl Desk {
 
     fn begin(
         &self,
-        request: Request<Body>,
+        request: Arriving,
     ) -> Either<impl Future<Output = Result<Response, Infallible>> + use<>, RouteFuture<Infallible>>
     {
         match (self.shared.shortcut)(request, &self.peer) {
             ControlFlow::Break(answering) => Either::Left(answering.map(Ok)),
-            ControlFlow::Continue(mut request) => {
+            ControlFlow::Continue(request) => {
+                let mut request = request.map(Body::new);
                 request.extensions_mut().insert(Arc::clone(&self.peer));
                 Either::Right(self.app.clone().call(request))
             }
@@ -78,9 +83,24 @@ impl Desk {
         self.shared.metrics.turned_away(match why {
             TurnedAway::Busy => "busy",
             TurnedAway::TooSlow => "too_slow",
+            TurnedAway::BadHost => "bad_host",
         });
         let headers = sent.map(|sent| (CORRELATION, sent)).into_iter().collect();
         (self.shared.turn_away)(why, Correlation::from_headers(&headers))
+    }
+}
+
+/// Whether the request says for which host it is. One that names two, or none, may be for somebody
+/// else in the eyes of whoever passed it on (RFC 9112, 3.2). Later versions of HTTP see to it themselves.
+fn names_one_host<B>(request: &Request<B>) -> bool {
+    if request.version() != Version::HTTP_11 {
+        return true;
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte);
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.as_bytes().iter().all(allowed),
+        _ => false,
     }
 }
 

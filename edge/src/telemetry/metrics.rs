@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::hash::Hash;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// From half a millisecond, where an answer from memory lies, to half a minute.
@@ -24,6 +25,21 @@ const RUN_SECONDS: [f64; 9] = [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 360
 struct Call {
     method: &'static str,
     outcome: &'static str,
+}
+
+impl Call {
+    /// Whether it is of these very words. The same words at another address are not seen to be the
+    /// same, which costs a place and nothing else.
+    fn is(&self, method: &'static str, outcome: &'static str) -> bool {
+        std::ptr::eq(self.method, method) && std::ptr::eq(self.outcome, outcome)
+    }
+}
+
+impl Meter {
+    fn count(&self, seconds: f64) {
+        self.ended.inc();
+        self.seconds.observe(seconds);
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -62,6 +78,16 @@ struct AgentOutcome {
     outcome: &'static str,
 }
 
+/// What a call counts, found once: to look it up by its labels takes two locks that all threads share.
+struct Meter {
+    call: Call,
+    ended: Counter,
+    seconds: Histogram,
+}
+
+/// How many pairs of a method and an outcome are at hand like this: more than are common.
+const METERS: usize = 64;
+
 type Times<S> = Family<S, Histogram, fn() -> Histogram>;
 
 /// The counters, gauges and histograms of a node. All methods are cheap and may be called from any
@@ -70,6 +96,8 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<Call, Counter>,
     request_seconds: Times<Method>,
+    /// Filled from the front.
+    meters: [OnceLock<Meter>; METERS],
     turned_away: Family<Reason, Counter>,
     connections: Gauge,
     handshakes: Family<Outcome, Counter>,
@@ -82,6 +110,7 @@ pub struct Metrics {
     agent_runs: Family<AgentOutcome, Counter>,
     agent_run_seconds: Times<Agent>,
     audit_dropped: Counter,
+    pairs_dropped: Counter,
 }
 
 impl Metrics {
@@ -90,6 +119,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("interzone");
         let r = &mut registry;
         Self {
+            meters: [const { OnceLock::new() }; METERS],
             requests: with(r, "requests", "Calls of a method, by how they went"),
             request_seconds: times(
                 r,
@@ -119,6 +149,11 @@ impl Metrics {
                 "audit_lines_dropped",
                 "Lines of the audit that were not written",
             ),
+            pairs_dropped: with(
+                r,
+                "pairs_dropped",
+                "Answered requests that were not noted for operators",
+            ),
             registry,
         }
     }
@@ -126,10 +161,22 @@ impl Metrics {
     /// A call of `method` ended with `outcome`. Both must be words of ours: an unknown method's name
     /// is the caller's, and counts as one word such as `unknown`.
     pub fn request(&self, method: &'static str, outcome: &'static str, seconds: f64) {
-        self.requests.get_or_create(&Call { method, outcome }).inc();
-        self.request_seconds
-            .get_or_create(&Method { method })
-            .observe(seconds);
+        for place in &self.meters {
+            let meter = place.get_or_init(|| self.meter(Call { method, outcome }));
+            if meter.call.is(method, outcome) {
+                return meter.count(seconds);
+            }
+        }
+        self.meter(Call { method, outcome }).count(seconds);
+    }
+
+    fn meter(&self, call: Call) -> Meter {
+        let method = call.method;
+        Meter {
+            ended: self.requests.get_or_create_owned(&call),
+            seconds: self.request_seconds.get_or_create_owned(&Method { method }),
+            call,
+        }
     }
 
     /// A request ended before its handler did, or did not reach it.
@@ -201,6 +248,11 @@ impl Metrics {
     /// So many lines of the audit could not be written.
     pub(crate) fn audit_dropped_many(&self, lines: u64) {
         self.audit_dropped.inc_by(lines);
+    }
+
+    /// So many answered requests could not be noted.
+    pub fn pairs_dropped(&self, pairs: u64) {
+        self.pairs_dropped.inc_by(pairs);
     }
 
     /// Everything as text, of the media type [`MEDIA_TYPE`].
@@ -288,6 +340,7 @@ mod tests {
         metrics.webhook("delivered");
         metrics.agent_run("demo", "completed", Duration::from_secs(2));
         metrics.audit_dropped();
+        metrics.pairs_dropped(3);
         let connection = metrics.connection();
         let watchers = (metrics.watcher("sse"), metrics.watcher("sse"));
         let text = metrics.encode();
@@ -308,6 +361,7 @@ mod tests {
             "interzone_agent_runs_total{agent=\"demo\",outcome=\"completed\"} 1",
             "interzone_agent_run_duration_seconds_sum{agent=\"demo\"} 2.0",
             "interzone_audit_lines_dropped_total 1",
+            "interzone_pairs_dropped_total 3",
             "interzone_connections 1",
             "interzone_watchers{kind=\"sse\"} 2",
             "# EOF",

@@ -3,6 +3,7 @@
 use super::{LogFormat, LogOptions, OtlpOptions, TelemetryError, build, current, follow};
 use crate::Secret;
 use crate::request::TraceParent;
+use crate::tls::{DevCa, ServerTls, TlsFiles, Trust};
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
@@ -87,6 +88,7 @@ fn traced(endpoint: &str, key: &str) -> LogOptions {
             endpoint: endpoint.to_owned(),
             headers: vec![("x-key".to_owned(), Secret::new(key))],
             service_name: "zone-under-test".to_owned(),
+            trust: Trust::system(),
         }),
         ..options(LogFormat::Text, "info")
     }
@@ -99,27 +101,70 @@ fn collector() -> (String, Receiver<Vec<u8>>) {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let (mut stream, _) = socket.accept().unwrap();
-        let mut request = Vec::new();
-        let mut piece = [0; 4096];
-        loop {
-            let read = stream.read(&mut piece).unwrap();
-            request.extend_from_slice(&piece[..read]);
-            let text = String::from_utf8_lossy(&request).to_lowercase();
-            let Some(head) = text.find("\r\n\r\n") else {
-                continue;
-            };
-            let length = text.split("content-length: ").nth(1).unwrap();
-            let length: usize = length.lines().next().unwrap().parse().unwrap();
-            // The lossy text may be longer than the bytes, but not before the end of the head.
-            if request.len() >= head + 4 + length {
-                break;
-            }
-        }
-        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        stream.write_all(answer).unwrap();
-        sender.send(request).unwrap();
+        sender.send(collect(&mut stream).unwrap()).unwrap();
     });
     (url, receiver)
+}
+
+/// One request, which is answered.
+fn collect(stream: &mut (impl Read + Write)) -> io::Result<Vec<u8>> {
+    let mut request = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let read = stream.read(&mut piece)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        request.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&request).to_lowercase();
+        let Some(head) = text.find("\r\n\r\n") else {
+            continue;
+        };
+        let length = text.split("content-length: ").nth(1).unwrap();
+        let length: usize = length.lines().next().unwrap().parse().unwrap();
+        // The lossy text may be longer than the bytes, but not before the end of the head.
+        if request.len() >= head + 4 + length {
+            break;
+        }
+    }
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    stream.write_all(answer)?;
+    stream.flush()?;
+    Ok(request)
+}
+
+#[test]
+fn a_collector_is_believed_by_the_cas_that_the_operator_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = DevCa::open_or_make(folder.path(), &["localhost".to_owned()]).unwrap();
+    let tls = ServerTls::load(&TlsFiles {
+        cert: files.cert,
+        key: files.key,
+        client_ca: None,
+    })
+    .unwrap();
+    let mut config = (*tls.config()).clone();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let config = Arc::new(config);
+    for (trust, reached) in [
+        (Trust::system(), false),
+        (Trust::system_and(&[files.ca]).unwrap(), true),
+    ] {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let config = Arc::clone(&config);
+        let collecting = std::thread::spawn(move || {
+            let (stream, _) = socket.accept().unwrap();
+            let session = rustls::ServerConnection::new(config).unwrap();
+            collect(&mut rustls::StreamOwned::new(session, stream)).is_ok()
+        });
+        let mut options = traced(&format!("https://localhost:{port}"), "key");
+        options.otlp.as_mut().unwrap().trust = trust;
+        said(&options, || {
+            let _span = tracing::info_span!(target: "interzone::test", "a call").entered();
+        });
+        assert_eq!(collecting.join().unwrap(), reached);
+    }
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

@@ -87,8 +87,10 @@ pub(super) fn provider(options: &OtlpOptions) -> Result<SdkTracerProvider, Telem
         http::HeaderValue::from_str(value.expose()).map_err(|error| refuse(error.into()))?;
         headers.insert(name.clone(), value.expose().to_owned());
     }
+    let client = options.trust.waiting_client(PATIENCE).map_err(refuse)?;
     let exporter = SpanExporter::builder()
         .with_http()
+        .with_http_client(client)
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(url)
         .with_timeout(PATIENCE)

@@ -1,7 +1,7 @@
 //! Whom we believe when we call somebody: the CAs of the system, and those that the operator names.
 
 use super::{TlsError, files};
-use reqwest::{Certificate, Client, ClientBuilder, redirect};
+use reqwest::{Certificate, Client, ClientBuilder, blocking, redirect};
 use rustls::RootCertStore;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,5 +53,23 @@ impl Trust {
             .connect_timeout(CONNECT)
             .timeout(WHOLE)
             .user_agent(concat!("interzone/", env!("CARGO_PKG_VERSION")))
+    }
+
+    /// The same for a thread that waits, and at most this long for an answer.
+    pub(crate) fn waiting_client(
+        &self,
+        patience: Duration,
+    ) -> Result<blocking::Client, Box<dyn std::error::Error + Send + Sync>> {
+        let builder = blocking::Client::builder()
+            .tls_backend_rustls()
+            .tls_certs_merge(self.extra.iter().cloned())
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .timeout(patience)
+            .user_agent(concat!("interzone/", env!("CARGO_PKG_VERSION")));
+        // It has a runtime of its own, which must not be made within another.
+        let made = std::thread::Builder::new().spawn(move || builder.build())?;
+        Ok(made.join().map_err(|_| "the HTTP client broke")??)
     }
 }

@@ -8,6 +8,8 @@ mod handshakes;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod plain;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod stopping;

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod lines;
@@ -154,7 +155,7 @@ impl CommandAgent {
             let settled = |now: &Presence| match now {
                 Presence::Up(live) => live.is_open(),
                 Presence::Ended => true,
-                Presence::Starting | Presence::Troubled => false,
+                Presence::Starting | Presence::Troubled(_) => false,
             };
             match &*presence.wait_for(settled).await.ok()? {
                 Presence::Up(live) => Some(live.clone()),
@@ -212,6 +213,13 @@ impl Agent for CommandAgent {
             &*self.presence.borrow(),
             Presence::Starting | Presence::Up(_)
         )
+    }
+
+    fn back_in(&self) -> Option<Duration> {
+        match &*self.presence.borrow() {
+            Presence::Troubled(until) => Some(until.saturating_duration_since(Instant::now())),
+            _ => None,
+        }
     }
 
     async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError> {

@@ -13,7 +13,7 @@ use futures_util::stream;
 use interzone_edge::body::{self, BodyError};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::{Peer, TurnedAway};
-use interzone_edge::request::{CORRELATION, Correlation};
+use interzone_edge::request::{CORRELATION, Correlation, TraceParent};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -29,6 +29,7 @@ impl Origin {
             peer,
             arrived: Instant::now(),
             live: false,
+            trace: TraceParent::from_headers(headers),
         }
     }
 }
@@ -118,17 +119,24 @@ pub(super) fn refused(error: &WireError, origin: &Origin) -> Response {
     response
 }
 
-/// What a listener answers to requests that no door answers: they are too many, or took too long.
+/// What a listener answers to requests that no door answers: they are too many, took too long, or are
+/// for nobody.
 pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
     let error = match why {
         TurnedAway::Busy => errors::unavailable("busy"),
         TurnedAway::TooSlow => errors::took_too_long(),
+        TurnedAway::BadHost => errors::transport(
+            StatusCode::BAD_REQUEST,
+            "Send one Host header, with the name of the server",
+            "bad_host",
+        ),
     };
     let origin = Origin {
         correlation,
         peer: None,
         arrived: Instant::now(),
         live: false,
+        trace: None,
     };
     refused(&error, &origin)
 }

@@ -1,8 +1,11 @@
 //! What comes before a watch: who it is, whether they may, and where in the log to begin.
 
+use super::seats::Seat;
 use crate::rpc::errors::{self, WireError, to_wire};
 use crate::rpc::{Known, Origin};
 use crate::zone::Zone;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode};
 use interzone_edge::audit::Entry;
@@ -20,6 +23,13 @@ pub(super) struct Attached {
     pub(super) watch: Watch,
     /// When the token ends, and the watch with it.
     pub(super) ends: Instant,
+    /// Its place among the watches of the same principal.
+    pub(super) seat: Seat,
+}
+
+/// The id in the path. What is no text at all is nobody's id.
+pub(super) fn named(id: Result<Path<String>, PathRejection>) -> String {
+    id.map(|Path(id)| id).unwrap_or_default()
 }
 
 /// Opens a watch on a subject. `kind` is what it is called in the audit.
@@ -48,9 +58,14 @@ pub(super) async fn attach(
         correlation: origin.correlation.as_str(),
         address: origin.peer.as_ref().map(|peer| peer.address.ip()),
     });
-    let watch = opened?;
+    let (watch, seat) = opened?;
     let ends = ends(zone, known.identity.expires_at());
-    Ok(Attached { known, watch, ends })
+    Ok(Attached {
+        known,
+        watch,
+        ends,
+        seat,
+    })
 }
 
 async fn open(
@@ -58,7 +73,7 @@ async fn open(
     parts: &Parts,
     known: &Known,
     subject: Result<Subject, WireError>,
-) -> Result<Watch, Box<WireError>> {
+) -> Result<(Watch, Seat), Box<WireError>> {
     let own = match &subject {
         Ok(Subject::Stream(_)) => Scope::StreamsRead,
         Ok(Subject::Task(_)) => Scope::TasksRead,
@@ -71,15 +86,21 @@ async fn open(
         return Err(Box::new(errors::too_fast(fast.retry_after, fast.limit)));
     }
     let subject = subject.map_err(not_found)?;
+    let seat = zone.seats.take(&known.identity.principal);
+    let seat = seat.map_err(|most| {
+        zone.metrics.rate_limited();
+        errors::too_many_watches(most)
+    })?;
     let opened = zone.hub.watch(&known.caller, subject, after(parts)).await;
-    opened.map_err(|error| {
+    let watch = opened.map_err(|error| {
         let error = to_wire(&error, Dialect::Acp);
         if error.http == StatusCode::OK {
             not_found(error)
         } else {
             Box::new(error)
         }
-    })
+    })?;
+    Ok((watch, seat))
 }
 
 /// Here the status says it too: there is no call that could be answered.

@@ -6,10 +6,13 @@ use crate::rpc::content::Content;
 use crate::rpc::errors::{self, WireError};
 use crate::rpc::{self, Origin, Served};
 use crate::zone::Zone;
-use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::BoxError;
+use axum::body::HttpBody as Body;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
+use bytes::Bytes;
 use interzone_edge::body::{self, BodyError};
 use interzone_edge::listener::Peer;
 use interzone_edge::request::TraceParent;
@@ -17,12 +20,24 @@ use interzone_edge::telemetry;
 use std::sync::Arc;
 use tracing::{Instrument, Level};
 
-pub(super) async fn call(State(zone): State<Arc<Zone>>, request: Request) -> Response {
+/// A body that can be read, in a box or as the connection gives it.
+pub(super) trait Incoming: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin {}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin> Incoming for B {}
+
+pub(super) async fn call(
+    State(zone): State<Arc<Zone>>,
+    request: axum::extract::Request,
+) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
     answer(zone, request, peer).await
 }
 
-pub(super) async fn answer(zone: Arc<Zone>, request: Request, peer: Option<Arc<Peer>>) -> Response {
+pub(super) async fn answer<B: Incoming>(
+    zone: Arc<Zone>,
+    request: Request<B>,
+    peer: Option<Arc<Peer>>,
+) -> Response {
     let mut origin = Origin::of(request.headers(), peer);
     origin.live = takes_events(request.headers());
     if request.method() != Method::POST {
@@ -41,9 +56,9 @@ pub(super) async fn answer(zone: Arc<Zone>, request: Request, peer: Option<Arc<P
 }
 
 /// The same, told to whoever follows traces.
-async fn spanned(
+async fn spanned<B: Incoming>(
     zone: &Arc<Zone>,
-    request: Request,
+    request: Request<B>,
     origin: &Origin,
     parent: Option<TraceParent>,
 ) -> Response {
@@ -60,16 +75,14 @@ async fn spanned(
     response
 }
 
-async fn within(zone: &Arc<Zone>, request: Request, origin: &Origin) -> Response {
+async fn within<B: Incoming>(zone: &Arc<Zone>, request: Request<B>, origin: &Origin) -> Response {
     let (parts, body) = request.into_parts();
     let headers = &parts.headers;
-    if !is_json(headers) && announced(headers).is_none_or(|size| size <= zone.limits.body) {
+    if let Some(why) = unreadable(headers)
+        && announced(headers).is_none_or(|size| size <= zone.limits.body)
+    {
         zone.metrics.turned_away("media_type");
-        let error = errors::transport(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "Content-Type must be application/json",
-            "media_type",
-        );
+        let error = errors::transport(StatusCode::UNSUPPORTED_MEDIA_TYPE, why, "media_type");
         return answer::refused(&error, origin);
     }
     match body::read(body, headers, &zone.limits).await {
@@ -113,10 +126,25 @@ fn turned_away(zone: &Zone, error: &BodyError, origin: &Origin) -> Response {
     answer::refused(&error, origin)
 }
 
-/// `application/json`, whatever parameters follow.
+/// Why the body is not one that is read here: it is said not to be JSON, or to be packed.
+fn unreadable(headers: &HeaderMap) -> Option<&'static str> {
+    if !is_json(headers) {
+        return Some("Content-Type must be application/json");
+    }
+    let plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    match headers.get(CONTENT_ENCODING) {
+        Some(coding) if !plain(coding) => Some("Content-Encoding is not taken here: send it plain"),
+        _ => None,
+    }
+}
+
+/// `application/json`, whatever parameters follow, and nothing else beside it.
 fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
-    let kind = value.and_then(|value| value.split(|byte| *byte == b';').next());
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return false;
+    };
+    let kind = value.as_bytes().split(|byte| *byte == b';').next();
     kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"application/json"))
 }
 

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use interzone_edge::listener::Peer;
 use interzone_edge::telemetry::MEDIA_TYPE;
+use interzone_protocol::acp::Scope;
 use serde_json::json as object;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use std::time::Duration;
 const STORE_TIME: Duration = Duration::from_secs(2);
 
 /// The scope that reads the metrics. It is no scope of ACP: those who call agents do not need it.
-pub const OPERATE_SCOPE: &str = "interzone:operate";
+pub const OPERATE_SCOPE: &str = Scope::Operate.name();
 
 /// ACP's own: who is here.
 pub(super) async fn health(State(zone): State<Arc<Zone>>, headers: HeaderMap) -> Response {

@@ -5,12 +5,14 @@
 //! and no queue of its own, so a slow one costs nobody anything. It reads on in the log when it can.
 
 use super::answer::{refused, with_headers};
-use super::attach::{Attached, attach};
+use super::attach::{Attached, attach, named};
+use super::seats::Seat;
 use crate::events::{self, Told};
 use crate::rpc::acp::convert;
 use crate::rpc::{Known, Origin, errors};
 use crate::zone::Zone;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -35,9 +37,10 @@ const REVOKED: Bytes =
 
 pub(super) async fn task(
     State(zone): State<Arc<Zone>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
+    let id = named(id);
     let subject = convert::task_id(&id).map(Subject::Task);
     let subject = subject.ok_or_else(|| errors::unknown_task(&id));
     watch(zone, request, subject, "tasks.events").await
@@ -45,9 +48,10 @@ pub(super) async fn task(
 
 pub(super) async fn stream(
     State(zone): State<Arc<Zone>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
+    let id = named(id);
     let subject = convert::stream_id(&id).map(Subject::Stream);
     let subject = subject.ok_or_else(|| errors::unknown_stream(&id));
     watch(zone, request, subject, "streams.events").await
@@ -79,7 +83,7 @@ async fn watch(
 
 fn body(zone: Arc<Zone>, attached: Attached, peer: Option<Arc<Peer>>) -> Body {
     let watcher = Watcher {
-        open: zone.metrics.watcher("sse"),
+        open: (zone.metrics.watcher("sse"), attached.seat),
         zone,
         known: attached.known,
         peer,
@@ -101,7 +105,7 @@ struct Watcher {
     ends: Instant,
     over: bool,
     #[expect(dead_code, reason = "counts the watch for as long as it lives")]
-    open: Open,
+    open: (Open, Seat),
 }
 
 impl Watcher {

@@ -2,19 +2,19 @@
 //! happened first; each frame in is an ordinary call, answered on the same socket.
 
 use super::answer::refused;
-use super::attach::{Attached, attach};
+use super::attach::{Attached, attach, named};
 use super::watch_sse::told;
 use crate::rpc::acp::convert;
 use crate::rpc::{Known, Origin, errors, serve_known};
 use crate::zone::Zone;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
-use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
 use interzone_edge::body;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::CORRELATION;
+use interzone_edge::socket::{Gone, Heard, Socket, Text, upgrade};
 use interzone_hub::{Seen, Subject, Watch};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,6 @@ use tokio::time::Instant;
 
 /// How often a sign of life is asked for. Whoever gives none until the next time is gone.
 const PING: Duration = Duration::from_secs(20);
-
-/// How long a frame may take to leave. Whoever reads more slowly is cut off, and may come back.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a socket is closed: the stream is over.
 const OVER: (u16, &str) = (1000, "the stream has ended");
@@ -41,16 +38,17 @@ const REVOKED: (u16, &str) = (
     4401,
     "the token is not good any more; come back with a new one",
 );
-/// So much is on its way to others that there is no room for an answer.
+/// So much is on its way from or to others that there is no room for a message.
 const BUSY: (u16, &str) = (1013, "too much is being sent at this moment; come back");
 
 pub(super) async fn stream(
     State(zone): State<Arc<Zone>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>();
     let origin = Origin::of(request.headers(), peer.cloned());
+    let id = named(id);
     let subject = convert::stream_id(&id).map(Subject::Stream);
     let subject = subject.ok_or_else(|| errors::unknown_stream(&id));
     let (mut parts, _) = request.into_parts();
@@ -58,7 +56,7 @@ pub(super) async fn stream(
         Ok(attached) => attached,
         Err(error) => return refused(&error, &origin),
     };
-    let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &()).await else {
+    let Some((mut response, upgrade)) = upgrade(&mut parts, &zone.limits) else {
         let error = errors::transport(
             StatusCode::UPGRADE_REQUIRED,
             "This is a WebSocket; for server-sent events add /events",
@@ -67,30 +65,31 @@ pub(super) async fn stream(
         return refused(&error, &origin);
     };
     let header = origin.correlation.header();
-    let mut response = upgrade
-        .max_message_size(zone.limits.body)
-        .max_frame_size(zone.limits.body)
-        .on_upgrade(move |socket| async move {
+    response.headers_mut().insert(CORRELATION, header);
+    // It ends when the socket does, which the zone's own end sees to.
+    tokio::spawn(async move {
+        if let Some(socket) = upgrade.socket().await {
             let _open = zone.metrics.watcher("ws");
             talk(&zone, socket, attached, &origin).await;
-        });
-    response.headers_mut().insert(CORRELATION, header);
+        }
+    });
     response
 }
 
 /// Something that happened on one of the two sides.
 enum Next {
     Seen(Option<Seen>),
-    Frame(Option<Message>),
+    Heard(Heard),
     Ping,
     Close((u16, &'static str)),
 }
 
-async fn talk(zone: &Zone, mut socket: WebSocket, attached: Attached, origin: &Origin) {
+async fn talk(zone: &Zone, mut socket: Socket, attached: Attached, origin: &Origin) {
     let Attached {
         known,
         mut watch,
         ends,
+        seat: _seat,
     } = attached;
     let mut beat = Instant::now() + PING;
     let mut heard = true;
@@ -99,35 +98,39 @@ async fn talk(zone: &Zone, mut socket: WebSocket, attached: Attached, origin: &O
             () = zone.stop.cancelled() => Next::Close(CLOSING),
             () = tokio::time::sleep_until(ends) => Next::Close(EXPIRED),
             () = tokio::time::sleep_until(beat) => Next::Ping,
-            frame = socket.recv() => Next::Frame(frame.and_then(Result::ok)),
+            heard = socket.recv() => Next::Heard(heard),
             seen = watch.next() => seen.map_or(Next::Close(BROKEN), Next::Seen),
         };
         let went_well = match next {
-            Next::Frame(Some(_)) | Next::Seen(Some(_)) | Next::Ping
+            Next::Heard(Heard::Text(_)) | Next::Seen(Some(_)) | Next::Ping
                 if !known.is_still(zone, origin.peer.as_deref()) =>
             {
                 Err(Some(REVOKED))
             }
-            Next::Frame(None | Some(Message::Close(_))) => return,
-            Next::Frame(Some(frame)) => {
+            Next::Heard(Heard::End) => return,
+            Next::Heard(Heard::NoRoom) => Err(Some(BUSY)),
+            Next::Heard(Heard::Binary) => Err(Some(NOT_TEXT)),
+            Next::Heard(Heard::Sign) => {
                 heard = true;
-                take(zone, &known, &mut socket, frame, origin).await
+                Ok(())
+            }
+            Next::Heard(Heard::Text(text)) => {
+                heard = true;
+                take(zone, &known, &mut socket, &text, origin).await
             }
             Next::Seen(None) => Err(Some(OVER)),
             Next::Seen(Some(seen)) => tell(zone, &watch, &mut socket, seen).await,
             Next::Ping if heard => {
                 heard = false;
                 beat = Instant::now() + PING;
-                send(&mut socket, Message::Ping(Bytes::new())).await
+                in_time(zone, socket.ping()).await
             }
             Next::Ping => Err(None),
             Next::Close(why) => Err(Some(why)),
         };
         if let Err(why) = went_well {
             if let Some((code, reason)) = why {
-                let reason = Utf8Bytes::from_static(reason);
-                let close = Message::Close(Some(CloseFrame { code, reason }));
-                let _ = send(&mut socket, close).await;
+                let _ = in_time(zone, socket.close(code, reason)).await;
             }
             return;
         }
@@ -140,22 +143,17 @@ type Going = Result<(), Option<(u16, &'static str)>>;
 async fn take(
     zone: &Zone,
     known: &Known,
-    socket: &mut WebSocket,
-    frame: Message,
+    socket: &mut Socket,
+    text: &Text,
     origin: &Origin,
 ) -> Going {
-    match frame {
-        Message::Text(text) => {
-            match serve_known(zone, known, text.as_bytes(), &now(origin)).await {
-                Some(answer) => {
-                    let answer = body::hold(answer, text.len(), &zone.limits);
-                    send(socket, text_of(answer.map_err(|_| Some(BUSY))?)?).await
-                }
-                None => Ok(()),
-            }
+    let text = text.as_bytes();
+    match serve_known(zone, known, text, &now(origin)).await {
+        Some(answer) => {
+            let answer = body::hold(answer, text.len(), &zone.limits);
+            in_time(zone, socket.say(answer.map_err(|_| Some(BUSY))?)).await
         }
-        Message::Binary(_) => Err(Some(NOT_TEXT)),
-        Message::Ping(_) | Message::Pong(_) | Message::Close(_) => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -166,25 +164,21 @@ fn now(origin: &Origin) -> Origin {
         peer: origin.peer.clone(),
         arrived: Instant::now(),
         live: false,
+        trace: None,
     }
 }
 
-async fn tell(zone: &Zone, watch: &Watch, socket: &mut WebSocket, seen: Seen) -> Going {
+async fn tell(zone: &Zone, watch: &Watch, socket: &mut Socket, seen: Seen) -> Going {
     let told = Box::pin(told(zone, watch, seen)).await;
     for notice in &told.map_err(|_| Some(BROKEN))?.notices {
-        send(socket, text_of(notice.json.clone())?).await?;
+        in_time(zone, socket.say(notice.json.clone())).await?;
     }
     Ok(())
 }
 
-/// A frame that shares its bytes with all others who are sent the same.
-fn text_of(json: Bytes) -> Result<Message, Option<(u16, &'static str)>> {
-    let text = Utf8Bytes::try_from(json).map_err(|_| Some(BROKEN))?;
-    Ok(Message::Text(text))
-}
-
-async fn send(socket: &mut WebSocket, message: Message) -> Going {
-    match tokio::time::timeout(PATIENCE, socket.send(message)).await {
+/// Whoever does not read what is sent is cut off, and may come back.
+async fn in_time(zone: &Zone, sending: impl Future<Output = Result<(), Gone>>) -> Going {
+    match tokio::time::timeout(zone.limits.stall, sending).await {
         Ok(Ok(())) => Ok(()),
         _ => Err(None),
     }

@@ -67,6 +67,11 @@ impl Writing {
     }
 
     pub(super) fn result(&mut self, request: &Request<'_>, reply: &Reply) {
+        if let Reply::Shown(shown) = reply
+            && let Some(text) = shown.written()
+        {
+            return self.answers.written(request, text);
+        }
         if let Err(error) = self.answers.result(request, reply) {
             tracing::error!(%error, "a result could not be written");
         }

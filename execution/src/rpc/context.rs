@@ -8,7 +8,7 @@ use interzone_edge::request::Correlation;
 use interzone_hub::{Caller, Hub};
 use interzone_jsonrpc::RequestId;
 use interzone_protocol::Dialect;
-use interzone_protocol::acp::{MethodResult, Scope, TaskList};
+use interzone_protocol::acp::{MethodResult, PairList, Scope, TaskList};
 use serde::Serialize;
 use std::sync::OnceLock;
 
@@ -85,6 +85,7 @@ impl<'z> Context<'z> {
 pub(crate) enum Reply {
     Acp(MethodResult),
     List(TaskList),
+    Pairs(PairList),
     Shown(acp::handlers::Shown),
     Zone(zone::Answer),
     /// A call that goes on, which is not written here.

@@ -4,7 +4,7 @@
 use super::acp::handlers;
 use super::called::Called;
 use super::errors::{self, Fault};
-use super::{Context, Reply, params, zone};
+use super::{Context, Reply, pairs, params, zone};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::Method;
 use interzone_protocol::zone::Method as Zone;
@@ -41,6 +41,7 @@ pub(super) async fn call(
         Method::StreamChunk => Box::pin(handlers::chunk(cx, params::read(raw)?)).await,
         Method::TasksList => Box::pin(handlers::list(cx, params::read(raw)?)).await,
         Method::TasksUnsubscribe => Box::pin(handlers::unsubscribe(cx, params::read(raw)?)).await,
+        Method::PairsFind => Box::pin(pairs::find(cx, params::read(raw)?)).await,
     }
 }
 
@@ -80,6 +81,7 @@ pub(super) fn may_overtake(name: &str) -> bool {
         Method::TasksCreate
         | Method::TasksGet
         | Method::TasksList
+        | Method::PairsFind
         | Method::StreamStart
         | Method::TaskNotification => true,
         Method::TasksSend
@@ -134,6 +136,7 @@ fn message_member(method: Method) -> Option<&'static str> {
         | Method::StreamEnd
         | Method::TaskNotification
         | Method::TasksList
-        | Method::TasksUnsubscribe => None,
+        | Method::TasksUnsubscribe
+        | Method::PairsFind => None,
     }
 }

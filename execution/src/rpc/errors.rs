@@ -4,10 +4,12 @@
 //! ids and names leaves here again, and nothing that happened inside: details go to the log.
 
 mod access;
+mod fault;
 mod wire;
 pub(crate) mod zone;
 
 pub(crate) use access::{lacks_scope, not_operator, refused};
+pub(crate) use fault::Fault;
 pub(crate) use wire::WireError;
 
 use axum::http::StatusCode;
@@ -23,38 +25,6 @@ use std::time::Duration;
 
 /// The most characters of a name that is told back to its sender.
 const LONGEST_ECHO: usize = 128;
-
-/// Why a call was not done: by the hub's rules, or before it was asked.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    Hub(HubError),
-    /// Boxed, for most calls do not fail.
-    Wire(Box<WireError>),
-}
-
-impl Fault {
-    /// The hub's refusal of a call that asked for an agent by name.
-    pub(crate) fn for_agent(error: HubError, asked_for: Option<String>) -> Self {
-        match (error, asked_for) {
-            (error @ HubError::AgentUnavailable, Some(name)) => to_wire(&error, Dialect::Acp)
-                .and("agentId", echo(&name))
-                .into(),
-            (error, _) => Self::Hub(error),
-        }
-    }
-}
-
-impl From<HubError> for Fault {
-    fn from(error: HubError) -> Self {
-        Self::Hub(error)
-    }
-}
-
-impl From<WireError> for Fault {
-    fn from(error: WireError) -> Self {
-        Self::Wire(Box::new(error))
-    }
-}
 
 /// What the hub's refusal is in a dialect. Dialects without codes of their own say no more than the
 /// envelope's codes can.
@@ -249,7 +219,7 @@ pub(crate) fn unknown_method(name: &str) -> WireError {
 
 /// Whoever asks too often.
 pub(crate) fn too_fast(wait: Duration, limit: u32) -> WireError {
-    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let seconds = whole_seconds(wait);
     let mut error = WireError::new(
         codes::RATE_LIMITED,
         StatusCode::TOO_MANY_REQUESTS,
@@ -259,6 +229,21 @@ pub(crate) fn too_fast(wait: Duration, limit: u32) -> WireError {
     .with(json!({"retryAfter": seconds, "limit": limit}));
     error.retry_after = Some(seconds);
     error
+}
+
+/// Whoever has too many watches open. When one of them ends is theirs to know.
+pub(crate) fn too_many_watches(limit: usize) -> WireError {
+    WireError::new(
+        codes::RATE_LIMITED,
+        StatusCode::TOO_MANY_REQUESTS,
+        "Too many watches are open",
+        "too_many_watches",
+    )
+    .with(json!({"limit": limit, "suggestion": "close one first"}))
+}
+
+fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 /// Something is wrong with us. The word is for the log alone.

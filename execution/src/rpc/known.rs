@@ -17,18 +17,21 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Proves who sent these headers.
+    /// Proves who sent these headers, unless that has been proved on the way here.
     pub(crate) async fn by(
         zone: &Zone,
         headers: &HeaderMap,
         peer: Option<&Peer>,
     ) -> Result<Self, Box<WireError>> {
-        let proved = match sole_authorization(headers) {
-            Ok(header) => zone.auth.authenticate(header, peer).await,
-            Err(refusal) => Err(refusal),
+        let proved = match peer.and_then(|peer| peer.vouched.clone()) {
+            Some(identity) => Ok(identity),
+            None => match sole_authorization(headers) {
+                Ok(header) => zone.auth.authenticate(header, peer).await,
+                Err(refusal) => Err(refusal),
+            },
         };
         let known = proved.and_then(|identity| {
-            let principal = PrincipalId::new(&*identity.principal)
+            let principal = PrincipalId::shared(&identity.principal)
                 .map_err(|_| Refusal::Invalid("unusable_subject"))?;
             Ok(Self {
                 identity,

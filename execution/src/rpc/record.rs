@@ -1,5 +1,5 @@
-//! The word that every call leaves: a line of the audit, a number for the metrics, and of calls between
-//! the zones a line of the log. None has a place for what was said.
+//! The word that every call leaves: a line of the audit, a number for the metrics, a note for those
+//! who look for it later, and of calls between the zones a line of the log. None has a place for what was said.
 
 use super::zone::id_text;
 use crate::zone::Zone;
@@ -33,7 +33,7 @@ impl Line<'_> {
         let took = self.took.as_secs_f64();
         zone.metrics.request(self.method, self.outcome, took);
         let id = self.id.map(id_text);
-        zone.audit.record(&Entry {
+        let entry = Entry {
             at: SystemTime::now(),
             who: &self.identity.principal,
             client: &self.identity.client,
@@ -45,7 +45,11 @@ impl Line<'_> {
             latency: self.took,
             correlation: self.correlation.as_str(),
             address: self.peer.map(|peer| peer.address.ip()),
-        });
+        };
+        zone.audit.record(&entry);
+        if let Some(pairs) = &zone.pairs {
+            pairs.note(&entry, self.id);
+        }
         if self.zone_call {
             tracing::info!(
                 id = id.as_deref().unwrap_or("null"),

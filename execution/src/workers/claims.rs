@@ -36,13 +36,17 @@ struct Seats {
 }
 
 impl Claims {
-    pub(super) fn new(hub: Hub, options: Arc<WorkerOptions>, attendant: Arc<Attendant>) -> Self {
+    pub(super) fn new(
+        hub: Hub,
+        options: Arc<WorkerOptions>,
+        attendant: Arc<Attendant>,
+        node: Arc<Semaphore>,
+    ) -> Self {
         let seats = |agent: &Arc<dyn Agent>| Seats {
             agent: agent.clone(),
             free: Arc::new(Semaphore::new(agent.info().concurrency.max(1))),
         };
         let agents = hub.agents().iter().map(seats).collect();
-        let node = Arc::new(Semaphore::new(options.runs.max(1)));
         Self {
             hub,
             options,

@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::tasks::made_id;
-use super::{Hub, ROUNDS, contended};
+use super::{Hub, ROUNDS, STREAM_CHANNEL, contended};
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::limits::Limits;
@@ -57,13 +57,16 @@ impl Hub {
         Err(HubError::Contended)
     }
 
-    /// The push subscriptions of a task, oldest first.
+    /// The push subscriptions of a task that somebody asked for, oldest first. Those by which an
+    /// answer gets to its stream are the hub's own and not shown.
     ///
     /// # Errors
     /// The task is not the caller's.
     pub async fn pushes(&self, caller: &Caller, id: &TaskId) -> Result<Vec<Push>, HubError> {
         let task = self.task(caller, id).await?;
-        Ok(self.store().pushes(&task.id).await?)
+        let mut pushes = self.store().pushes(&task.id).await?;
+        pushes.retain(|push| push.channel != STREAM_CHANNEL);
+        Ok(pushes)
     }
 
     /// Removes a push subscription. Answers whether it was there.
@@ -78,13 +81,8 @@ impl Hub {
     ) -> Result<bool, HubError> {
         for _ in 0..ROUNDS {
             let task = self.task(caller, id).await?;
-            if !self
-                .store()
-                .pushes(id)
-                .await?
-                .iter()
-                .any(|known| known.id == *push)
-            {
+            let known = self.pushes(caller, id).await?;
+            if !known.iter().any(|known| known.id == *push) {
                 return Ok(false);
             }
             let mut draft = Draft::change(task, self.now());

@@ -4,7 +4,8 @@ use super::Hub;
 use super::tasks::TaskDetail;
 use crate::access::Caller;
 use crate::error::HubError;
-use crate::packed::Packed;
+use crate::limits::size_of_parts;
+use crate::packed::{HasParts, Packed};
 use crate::task::{Task, WholeTask};
 use interzone_protocol::vocab::{Artifact, Json, Message, TaskId};
 use std::sync::Arc;
@@ -51,6 +52,12 @@ impl Hub {
             && whole.task.status.iter().all(Packed::is_complete)
             && (!artifacts || whole.artifacts.iter().all(Packed::is_complete));
         if complete {
+            // What is small enough to be kept in its row adds up too.
+            let limits = &self.inner.limits;
+            limits.read(inline(shown))?;
+            if artifacts {
+                limits.read(inline(&whole.artifacts))?;
+            }
             return Ok(TaskView(Inner::Shared {
                 whole,
                 skip,
@@ -94,6 +101,12 @@ impl Hub {
             .filter(|whole| caller.sees(&whole.task))
             .ok_or_else(|| HubError::TaskNotFound(id.clone()))
     }
+}
+
+/// The bytes of what is not elsewhere.
+fn inline<T: HasParts>(packed: &[Packed<T>]) -> usize {
+    let parts = packed.iter().map(|one| one.without_large().parts());
+    parts.map(size_of_parts).sum()
 }
 
 impl TaskView {

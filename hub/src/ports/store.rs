@@ -1,7 +1,7 @@
 //! What a store reads and writes, one trait for each concern. The rules that hold for all of them
 //! stand above, in `ports`.
 
-use super::{Commit, RecordStore, StoreError, Wake};
+use super::{Commit, PairStore, RecordStore, StoreError, Wake};
 use crate::event::{Event, Subject};
 use crate::outbox::{OutboxEntry, Settlement};
 use crate::packed::{BlobId, Packed};
@@ -283,6 +283,15 @@ pub trait QuotaStore: Send + Sync {
 /// What keeps a store in order.
 #[async_trait]
 pub trait Upkeep: Send + Sync {
+    /// Lets go of all that is held by processes that are gone for certain, so that nobody waits for
+    /// the end of a lease: work that was claimed and entries that were being carried are due at `now`,
+    /// and the attempt counts. A store that one process has at a time knows that all others are gone;
+    /// one that many share knows it of nobody, and does nothing. Signals stay as they are: a receiver
+    /// that fetched some may well be there still.
+    ///
+    /// Call it before anything is claimed.
+    async fn take_over(&self, now: Timestamp) -> Result<()>;
+
     /// Removes what need not be kept any longer, at most about `limit` things, so that nobody waits
     /// long behind it. Call it again while it removes something.
     async fn purge(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Purged>;
@@ -302,7 +311,15 @@ pub trait Upkeep: Send + Sync {
 
 /// All of it.
 pub trait Store:
-    TaskStore + StreamStore + WorkStore + OutboxStore + TopicStore + QuotaStore + RecordStore + Upkeep
+    TaskStore
+    + StreamStore
+    + WorkStore
+    + OutboxStore
+    + TopicStore
+    + QuotaStore
+    + RecordStore
+    + PairStore
+    + Upkeep
 {
 }
 
@@ -314,6 +331,7 @@ impl<S> Store for S where
         + TopicStore
         + QuotaStore
         + RecordStore
+        + PairStore
         + Upkeep
 {
 }

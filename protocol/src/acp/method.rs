@@ -35,11 +35,13 @@ pub enum Method {
     TasksList,
     /// Ends a subscription of a task. Ours: ACP has no such method.
     TasksUnsubscribe,
+    /// Finds requests that were answered. Ours, and for operators alone.
+    PairsFind,
 }
 
 impl Method {
     /// All of them, ACP's ten first.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::TasksCreate,
         Self::TasksSend,
         Self::TasksGet,
@@ -52,6 +54,7 @@ impl Method {
         Self::StreamChunk,
         Self::TasksList,
         Self::TasksUnsubscribe,
+        Self::PairsFind,
     ];
 
     /// The name on the wire.
@@ -69,6 +72,7 @@ impl Method {
             Self::StreamChunk => "stream.chunk",
             Self::TasksList => "interzone.tasks.list",
             Self::TasksUnsubscribe => "interzone.tasks.unsubscribe",
+            Self::PairsFind => "interzone.pairs.find",
         }
     }
 
@@ -88,6 +92,7 @@ impl Method {
             | Self::TasksUnsubscribe
             | Self::TaskNotification
             | Self::StreamChunk => Scope::NotificationsReceive,
+            Self::PairsFind => Scope::Operate,
         };
         [Scope::AgentIdentify, own]
     }
@@ -110,10 +115,12 @@ pub enum Scope {
     StreamsWrite,
     /// To have events sent.
     NotificationsReceive,
+    /// To look after the place. Ours: those who call agents do not need it.
+    Operate,
 }
 
 impl Scope {
-    /// All of them.
+    /// Those of ACP, and so all but [`Operate`](Self::Operate).
     pub const ALL: [Self; 7] = [
         Self::AgentIdentify,
         Self::TasksRead,
@@ -134,6 +141,7 @@ impl Scope {
             Self::StreamsRead => "acp:streams:read",
             Self::StreamsWrite => "acp:streams:write",
             Self::NotificationsReceive => "acp:notifications:receive",
+            Self::Operate => "interzone:operate",
         }
     }
 }

@@ -53,7 +53,10 @@ fn check(what: &'static str, text: &str) -> Result<(), InvalidId> {
         Err(InvalidId::Empty(what))
     } else if text.len() > LONGEST {
         Err(InvalidId::TooLong(what))
-    } else if text.chars().any(is_unprintable) {
+    // Nearly every id is plain ASCII, which is seen without taking it apart.
+    } else if !text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && text.chars().any(is_unprintable)
+    {
         Err(InvalidId::Unprintable(what))
     } else {
         Ok(())
@@ -87,6 +90,15 @@ macro_rules! ids {
                 let text = text.as_ref();
                 check($what, text)?;
                 Ok(Self(text.into()))
+            }
+
+            /// Checks a string that somebody holds already, and holds it too.
+            ///
+            /// # Errors
+            /// As [`new`](Self::new).
+            pub fn shared(text: &Arc<str>) -> Result<Self, InvalidId> {
+                check($what, text)?;
+                Ok(Self(Arc::clone(text)))
             }
 
             /// The id as it was given.

@@ -45,6 +45,9 @@ pub struct ExecuteTaskParams {
     /// What was said in the thread before, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<ContextMessage>>,
+    /// How often it was passed on from agent to agent, so that it does not go on for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
 }
 
 impl ExecuteTaskParams {
@@ -65,6 +68,7 @@ impl ExecuteTaskParams {
             attachments: None,
             task_id: None,
             context: None,
+            hops: None,
         }
     }
 }

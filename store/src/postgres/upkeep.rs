@@ -27,6 +27,11 @@ const OLD_COMMITS: &str = "
 
 #[async_trait]
 impl Upkeep for PostgresStore {
+    async fn take_over(&self, _now: Timestamp) -> Result<(), StoreError> {
+        // Others may be at it: only the end of a lease tells that one of them is gone.
+        Ok(())
+    }
+
     async fn purge(
         &self,
         retention: &Retention,
@@ -185,6 +190,19 @@ const QUOTAS: &str = "
         ORDER BY full_at LIMIT $2 FOR UPDATE SKIP LOCKED)
     RETURNING true";
 
+const OLD_PAIRS: &str = "
+    DELETE FROM pairs WHERE number IN (
+        SELECT number FROM pairs WHERE at <= $1
+        ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING true";
+
+/// They are numbered, so the oldest of too many are below a number.
+const MANY_PAIRS: &str = "
+    DELETE FROM pairs WHERE number IN (
+        SELECT number FROM pairs WHERE number <= (SELECT max(number) FROM pairs) - $1
+        ORDER BY number LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING true";
+
 /// Whoever begins to need a blob holds its row until it has said so.
 const LOCK_BLOBS: &str = "SELECT FROM blobs WHERE id = ANY ($1) ORDER BY id FOR UPDATE";
 
@@ -234,6 +252,10 @@ impl Purge<'_> {
         purged.claims += self.some(CLAIMS, now, left(&purged)).await?;
         purged.claims += self.some(QUOTAS, now, left(&purged)).await?;
         purged.claims += self.some(RECORDS, now, left(&purged)).await?;
+        let old = cutoff(keep.pairs);
+        purged.pairs += self.some(OLD_PAIRS, old, left(&purged)).await?;
+        let most = crate::codec::column(keep.most_pairs);
+        purged.pairs += self.some(MANY_PAIRS, most, left(&purged)).await?;
         Ok(purged)
     }
 

@@ -85,7 +85,7 @@ impl OutboxStore for SqliteStore {
     async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
         let id = id.clone();
         self.write(move |session| {
-            let sql = "UPDATE outbox SET state = 0, head = 1, attempt = 0, due_at = ?2, \
+            let sql = "UPDATE outbox SET state = 0, head = 1, held = 0, attempt = 0, due_at = ?2, \
                 error = NULL, settled_at = NULL WHERE id = ?1 AND state = 2 RETURNING grp";
             let values = params![id.as_str(), now.as_millis()];
             let group = session.first(sql, values, |row| Ok(row.get::<_, Option<String>>(0)?))?;
@@ -189,7 +189,7 @@ fn claim(
     let mut entries = Vec::with_capacity(due.len());
     for (_, row) in due {
         let sql = concat!(
-            "UPDATE outbox SET attempt = attempt + 1, due_at = ?2 WHERE row = ?1 RETURNING ",
+            "UPDATE outbox SET attempt = attempt + 1, due_at = ?2, held = 1 WHERE row = ?1 RETURNING ",
             entry_columns!()
         );
         entries.extend(session.first(sql, [row, until.as_millis()], read_entry)?);
@@ -209,7 +209,7 @@ fn settle(
         Settlement::Retry { due_at, error } => (0, None, Some(*due_at), Some(error)),
         Settlement::Dead { error } => (2, Some(now), None, Some(error)),
     };
-    let sql = "UPDATE outbox SET state = ?3, settled_at = ?4, due_at = coalesce(?5, due_at), \
+    let sql = "UPDATE outbox SET state = ?3, settled_at = ?4, due_at = coalesce(?5, due_at), held = 0, \
         error = coalesce(?6, error) WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND state = 0 \
         RETURNING grp";
     let values = params![
@@ -229,6 +229,14 @@ fn settle(
     }
     session.wakes.outbox |= state == 0 || group.is_some();
     Ok(true)
+}
+
+/// Makes due what was being carried. The attempt was begun, so it counts.
+pub(super) fn let_go(session: &mut Session<'_>, now: Timestamp) -> Outcome<()> {
+    let sql = "UPDATE outbox INDEXED BY outbox_held SET held = 0, due_at = min(due_at, ?1) \
+        WHERE held = 1";
+    session.wakes.outbox |= session.run(sql, [now.as_millis()])? > 0;
+    Ok(())
 }
 
 /// Gives the mark to the first of a group that is not settled, and to no other.

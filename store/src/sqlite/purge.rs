@@ -32,6 +32,7 @@ pub(super) fn purge(
     sweep.buried(before(retention.dead))?;
     sweep.subscriptions(before(retention.ended_subscriptions))?;
     sweep.expired(now.as_millis())?;
+    sweep.pairs(before(retention.pairs), retention.most_pairs)?;
     Ok(sweep.purged)
 }
 
@@ -213,6 +214,20 @@ impl Sweep<'_, '_> {
             let values = params![now, column(self.left as u64)];
             let removed = self.session.run(sql, values)?;
             self.purged.claims += self.spend(removed);
+        }
+        Ok(())
+    }
+
+    /// Pairs that are too old, and the oldest of those that are too many: their rows are numbered.
+    fn pairs(&mut self, before: i64, most: u64) -> Outcome<()> {
+        let old = "DELETE FROM pairs WHERE row IN (SELECT row FROM pairs \
+            INDEXED BY pairs_age WHERE at <= ?1 LIMIT ?2)";
+        let many = "DELETE FROM pairs WHERE row IN (SELECT row FROM pairs \
+            WHERE row <= (SELECT max(row) FROM pairs) - ?1 ORDER BY row LIMIT ?2)";
+        for (sql, bound) in [(old, before), (many, column(most))] {
+            let values = params![bound, column(self.left as u64)];
+            let removed = self.session.run(sql, values)?;
+            self.purged.pairs += self.spend(removed);
         }
         Ok(())
     }

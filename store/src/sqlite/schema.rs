@@ -11,6 +11,8 @@ pub(super) const APPLICATION_ID: i64 = 0x495a_07ea;
 const MIGRATIONS: &[&str] = &[
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
+    include_str!("schema/0003.sql"),
+    include_str!("schema/0004.sql"),
 ];
 
 /// The version that this program writes.

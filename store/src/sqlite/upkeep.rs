@@ -2,8 +2,8 @@
 
 use super::SqliteStore;
 use super::fault::Outcome;
-use super::purge;
 use super::rows::first;
+use super::{outbox, purge, work};
 use async_trait::async_trait;
 use interzone_hub::ports::{StoreError, Upkeep, Wake};
 use interzone_hub::{Purged, Retention};
@@ -16,6 +16,15 @@ const PAGES: usize = 1024;
 
 #[async_trait]
 impl Upkeep for SqliteStore {
+    async fn take_over(&self, now: Timestamp) -> Result<(), StoreError> {
+        // The lock beside the file is ours, so whoever held something is gone.
+        self.write(move |session| {
+            work::let_go(session, now)?;
+            outbox::let_go(session, now)
+        })
+        .await
+    }
+
     async fn purge(
         &self,
         retention: &Retention,

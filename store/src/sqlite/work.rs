@@ -98,6 +98,16 @@ pub(super) fn queue(
     Ok(())
 }
 
+/// Makes claimable what was claimed. The run was begun, so it counts as an attempt, and whoever still
+/// has its number writes nothing more.
+pub(super) fn let_go(session: &mut Session<'_>, now: Timestamp) -> Outcome<()> {
+    // One that has been seen to be over is not asleep, and can be had already.
+    let sql = "UPDATE work INDEXED BY work_asleep SET node = NULL, wake_at = min(wake_at, ?1) \
+        WHERE ready = 0 AND node IS NOT NULL";
+    session.wakes.work |= session.run(sql, [now.as_millis()])? > 0;
+    Ok(())
+}
+
 const fn rank(priority: Priority) -> i64 {
     match priority {
         Priority::Low => 0,

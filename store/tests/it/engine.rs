@@ -69,6 +69,11 @@ impl Engine {
         }
     }
 
+    /// Whether several processes may use the store at once.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(&*self.0, Place::Postgres { .. })
+    }
+
     /// Two handles: two nodes, where the engine knows nodes.
     pub(crate) async fn two_nodes(&self) -> [Arc<dyn Store>; 2] {
         [self.node().await, self.node().await]

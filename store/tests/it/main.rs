@@ -52,6 +52,8 @@ mod outbox;
 #[cfg(test)]
 mod outbox_groups;
 #[cfg(test)]
+mod pairs;
+#[cfg(test)]
 mod quotas;
 #[cfg(test)]
 mod records;

@@ -14,6 +14,7 @@ use std::time::Duration;
 contract!(
     keeps_everything,
     keeps_what_is_held,
+    takes_over_from_those_who_are_gone,
     keeps_what_was_counted,
     can_be_done_again_and_again,
 );
@@ -109,6 +110,70 @@ async fn keeps_what_is_held(on: Engine) {
     assert!(again[0].claim > items[0].claim);
     let late = store.commit(held).await;
     assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
+}
+
+/// A file has one process, so whoever has just opened it knows that nobody else is at work. On a server
+/// somebody may be.
+async fn takes_over_from_those_who_are_gone(on: Engine) {
+    let store = on.node().await;
+    let ops = vec![
+        queue("t"),
+        queue("later"),
+        enqueue(&entry("held")),
+        enqueue(&entry("waits")),
+        subscribe(&subscription("s")),
+        publish("x", &["s"]),
+    ];
+    store.commit(commit(ops)).await.unwrap();
+    let items = store.claim_work(&wish("n", 2, at(0))).await.unwrap();
+    let (first, later) = (&items[0], &items[1]);
+    // Given back for later, which is a wait and no hold.
+    let back = store.release_work(&later.task_id, "n", later.claim, at(500));
+    assert!(back.await.unwrap());
+    let out = store.claim_outbox(&web(), at(0), at(400), 9).await.unwrap();
+    let (held, waits) = (&out[0], &out[1]);
+    let retry = Settlement::Retry {
+        due_at: at(400),
+        error: "no".to_owned(),
+    };
+    let settled = store.settle_outbox(&waits.id, 1, &retry, at(0));
+    assert!(settled.await.unwrap());
+    let (id, wait) = (sub_id("s"), [Duration::from_millis(400)]);
+    store.claim_signals(&id, at(0), &wait, 9).await.unwrap();
+
+    let store = on.reopen(store).await;
+    store.take_over(at(10)).await.unwrap();
+    let fetched = store.claim_signals(&id, at(399), &wait, 9).await.unwrap();
+    assert_eq!(fetched, [], "the receiver may still have it");
+    let work = store.claim_work(&wish("m", 2, at(10))).await.unwrap();
+    let sent = store
+        .claim_outbox(&web(), at(10), at(600), 9)
+        .await
+        .unwrap();
+    if on.is_shared() {
+        assert_eq!((work, sent), (Vec::new(), Vec::new()));
+        return;
+    }
+    assert_eq!(work.len(), 1, "{work:?}");
+    assert_eq!(work[0].task_id, first.task_id);
+    assert_eq!(work[0].attempt, 2, "the run that was cut off counts");
+    assert!(work[0].claim > first.claim);
+    let late = Commit {
+        fence: Some(crate::make::fence(first, "n")),
+        ..commit(Vec::new())
+    };
+    let late = store.commit(late).await;
+    assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert_eq!((&sent[0].id, sent[0].attempt), (&held.id, 2));
+    // What only waited goes on waiting, each for its own moment.
+    let waited = store
+        .claim_outbox(&web(), at(400), at(600), 9)
+        .await
+        .unwrap();
+    assert_eq!(waited[0].id, waits.id);
+    let waited = store.claim_work(&wish("m", 2, at(500))).await.unwrap();
+    assert_eq!(waited[0].task_id, later.task_id);
 }
 
 async fn keeps_what_was_counted(on: Engine) {

@@ -42,6 +42,8 @@ const KEEP: Retention = Retention {
     dead: HOUR.saturating_mul(24),
     ended_subscriptions: HOUR.saturating_mul(24),
     unfetched: Duration::MAX,
+    pairs: HOUR.saturating_mul(24),
+    most_pairs: 1_000,
 };
 
 fn hours(count: i64) -> Timestamp {
@@ -388,6 +390,8 @@ async fn leaves_alone_what_is_not_finished(on: Engine) {
         dead: Duration::ZERO,
         ended_subscriptions: Duration::ZERO,
         unfetched: Duration::MAX,
+        pairs: Duration::ZERO,
+        most_pairs: 0,
     };
     let purged = purge(
         &*store,

@@ -59,6 +59,10 @@ impl Agent for Named {
         }
     }
 
+    fn back_in(&self) -> Option<Duration> {
+        (self.0.id.as_str() == "asleep").then_some(Duration::from_millis(6_100))
+    }
+
     async fn run(&self, _: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
         Ok(Outcome::Completed {
             message: None,
@@ -164,6 +168,7 @@ impl World {
             limits: setup.limits,
             rate: RateLimiter::new(setup.per_minute, setup.per_minute),
             audit: Audit::to_log(std::io::sink(), metrics.clone()).unwrap(),
+            pairs: None,
             metrics,
             metrics_public: false,
             public_url: URL.parse().unwrap(),

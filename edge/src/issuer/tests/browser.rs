@@ -1,10 +1,15 @@
 //! A browser and a program that sends people through it.
 
 use super::{House, NewSecret, Reply, form_request};
+use crate::listener::Peer;
+use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Request;
 use http::header::COOKIE;
 use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
@@ -73,6 +78,10 @@ impl Form {
     }
 
     pub(super) async fn send(&self, house: &House, more: &[(&str, &str)]) -> Reply {
+        house.send(self.request(more)).await
+    }
+
+    fn request(&self, more: &[(&str, &str)]) -> Request<Body> {
         let mut fields: Vec<(&str, &str)> = Vec::new();
         for (name, value) in &self.fields {
             if !more.iter().any(|(given, _)| given == name) {
@@ -87,6 +96,27 @@ impl Form {
                 .headers_mut()
                 .insert(COOKIE, cookie.parse().unwrap());
         }
+        request
+    }
+
+    /// Somebody at this address says yes, through a listener, which tells where they are.
+    pub(super) async fn allow_from(
+        &self,
+        house: &House,
+        address: &str,
+        name: &str,
+        passphrase: &str,
+    ) -> Reply {
+        let mut request = self.request(&[
+            ("decision", "allow"),
+            ("name", name),
+            ("passphrase", passphrase),
+        ]);
+        let peer = Peer {
+            address: (address.parse::<IpAddr>().unwrap(), 50_000).into(),
+            certificate: None,
+        };
+        request.extensions_mut().insert(Arc::new(peer));
         house.send(request).await
     }
 

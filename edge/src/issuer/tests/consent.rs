@@ -281,6 +281,35 @@ async fn guessing_is_slow() {
 }
 
 #[tokio::test]
+async fn a_stranger_locks_himself_out_and_not_the_person() {
+    let (house, client, passphrase) = ada(true).await;
+    let form = Form::read(&house.get(&Ask::new(&client, REDIRECT).path()).await);
+    let guess = async |address: &str| {
+        let reply = form.allow_from(&house, address, "ada", "guess").await;
+        reply.status.as_u16()
+    };
+    for round in 0..500 {
+        let expect = if round < 10 { 403 } else { 429 };
+        assert_eq!(guess("203.0.113.7").await, expect, "{round}");
+    }
+    // One machine has all addresses of its network.
+    for round in 0..20 {
+        let expect = if round < 10 { 403 } else { 429 };
+        assert_eq!(guess(&format!("2001:db8::{round:x}")).await, expect);
+    }
+    let ada = form.allow_from(&house, "198.51.100.1", "ada", &passphrase);
+    assert_eq!(ada.await.status, 303);
+    // With many addresses he gets a hundred guesses a minute and not one more.
+    let mut guesses = 21;
+    for host in 1..=20 {
+        for _ in 0..10 {
+            guesses += usize::from(guess(&format!("192.0.2.{host}")).await == 403);
+        }
+    }
+    assert_eq!(guesses, 100);
+}
+
+#[tokio::test]
 async fn a_code_is_for_one_client_one_place_and_one_verifier() {
     let (house, client, passphrase) = ada(false).await;
     let other = house.client(BY_CODE, false).await;

@@ -26,8 +26,8 @@ pub(super) enum Presence {
     Starting,
     /// It runs.
     Up(Arc<Live>),
-    /// It does not run, and probably will not soon.
-    Troubled,
+    /// It does not run, and probably will not soon: not before this moment.
+    Troubled(Instant),
     /// It has ended for good.
     Ended,
 }
@@ -63,15 +63,16 @@ pub(super) async fn keep_running(
                 tracing::warn!(%agent, why = %end, lost, failures, "the program is gone; starting it again");
             }
         }
+        let wait = wait(&options, failures);
         let next = if failures >= TROUBLE {
-            Presence::Troubled
+            Presence::Troubled(Instant::now() + wait + PROBATION)
         } else {
             Presence::Starting
         };
         here.send_replace(next);
         tokio::select! {
             () = stop.cancelled() => {}
-            () = tokio::time::sleep(wait(&options, failures)) => {}
+            () = tokio::time::sleep(wait) => {}
         }
     }
     here.send_replace(Presence::Ended);

@@ -466,7 +466,7 @@ async fn a_program_that_keeps_ending_is_not_available() {
         options.restart_first = Duration::from_millis(20);
         options.start_patience = Duration::from_millis(10);
     });
-    program.is(|now| matches!(now, Presence::Troubled)).await;
+    program.is(|now| matches!(now, Presence::Troubled(_))).await;
     assert!(!program.agent.is_available());
     assert_eq!(program.ask("x").await, Err("agent_unavailable"));
 }
@@ -496,11 +496,14 @@ async fn a_program_that_is_gone_makes_the_agent_unavailable_until_it_returns() {
     assert_eq!(program.ask("a").await, Ok("fine".to_owned()));
     std::fs::remove_file(&path).unwrap();
     assert_eq!(program.ask("end").await, Ok("fine".to_owned()));
-    program.is(|now| matches!(now, Presence::Troubled)).await;
+    program.is(|now| matches!(now, Presence::Troubled(_))).await;
     assert!(!program.agent.is_available());
+    let back = program.agent.back_in().expect("it is tried again");
+    assert!(back <= Duration::from_secs(60), "{back:?}");
     write();
     program.is(|now| matches!(now, Presence::Up(_))).await;
     assert!(program.agent.is_available());
+    assert_eq!(program.agent.back_in(), None);
 }
 
 #[test]

@@ -1,17 +1,18 @@
 //! What each method does: read, ask the hub, say what came of it. Rules live in the hub, shapes in
 //! `convert`, codes in `errors`.
 
-use super::convert;
+use super::{convert, members};
 use crate::rpc::errors::{self, Fault};
 use crate::rpc::{Context, Reply};
 use crate::webhooks::{CHANNEL, Target};
 use interzone_hub::{NewPush, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView};
+use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{
     MethodResult, StreamChunk, StreamEndParams, StreamMessageParams, StreamStartParams, TaskList,
     TaskNotification, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
     TasksSendParams, TasksSubscribeParams, TasksUnsubscribeParams,
 };
-use interzone_protocol::vocab::{Json, StreamId, StreamState, TaskId, TaskState};
+use interzone_protocol::vocab::{Json, Metadata, StreamId, StreamState, TaskId, TaskState};
 use serde::{Serialize, Serializer};
 
 type Outcome = Result<Reply, Fault>;
@@ -48,15 +49,23 @@ pub(crate) async fn create(cx: &Context<'_>, params: TasksCreateParams) -> Outco
             ..Route::default()
         },
         priority: params.priority.unwrap_or_default(),
-        metadata: params.metadata,
+        metadata: traced(cx, params.metadata),
         ..NewTask::new(message.clone())
     };
     let task = cx.hub().create_task(cx.caller, new).await;
-    let task = task.map_err(|error| Fault::for_agent(error, asked_for))?;
+    let task = task.map_err(|error| Fault::for_agent(error, asked_for, cx.hub().agents()))?;
     cx.about(task.id.as_str());
     Ok(Reply::Acp(MethodResult::Task {
         task: convert::begun(&task, message),
     }))
+}
+
+/// What the caller attached, and its place in a trace if it sent one, for agents that pass the task on.
+fn traced(cx: &Context<'_>, attached: Option<Metadata>) -> Option<Metadata> {
+    let Some(trace) = &cx.origin.trace else {
+        return attached;
+    };
+    members::add(attached.as_ref(), "traceparent", &trace.to_string()).or(attached)
 }
 
 pub(crate) async fn send(cx: &Context<'_>, params: TasksSendParams) -> Outcome {
@@ -97,17 +106,21 @@ impl Shown {
             task: convert::detail(detail, self.messages, self.artifacts),
         }
     }
+
+    /// What was written for all, if it may be shown to this one. It was checked when it was written, so
+    /// nobody has to look at it again.
+    pub(crate) fn written(&self) -> Option<&str> {
+        let readable = |json: &Json| RawJson::parse(json.as_str()).is_ok();
+        let write = || Json::of(&self.result()).ok().filter(readable);
+        let whole = self.messages && self.artifacts;
+        let written = whole.then(|| self.view.written("acp", write)).flatten();
+        written.map(Json::as_str)
+    }
 }
 
 impl Serialize for Shown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let whole = self.messages && self.artifacts;
-        let write = || Json::of(&self.result()).ok();
-        let written = whole.then(|| self.view.written("acp", write)).flatten();
-        match written {
-            Some(text) => text.serialize(serializer),
-            None => self.result().serialize(serializer),
-        }
+        self.result().serialize(serializer)
     }
 }
 

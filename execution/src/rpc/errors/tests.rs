@@ -2,7 +2,7 @@
 
 use super::*;
 use interzone_edge::auth::Refusal;
-use interzone_hub::SubscriptionState;
+use interzone_hub::{Registry, SubscriptionState};
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::{StreamId, StreamState, SubscriptionId, TaskId};
 use interzone_protocol::zone::ErrorWord;
@@ -110,6 +110,7 @@ fn every_reason_has_its_code_status_and_words() {
         ),
         line("operator", &not_operator("interzone:operate")),
         line("rate", &too_fast(Duration::from_millis(1_001), 60)),
+        line("watches", &too_many_watches(3)),
         line("method", &unknown_method("no\"such\u{7}")),
         line("long method", &unknown_method(&none)),
         line("field", &field("params.taskId", "a string", "number")),
@@ -120,7 +121,7 @@ fn every_reason_has_its_code_status_and_words() {
         ),
         line(
             "agent by name",
-            &match Fault::for_agent(HubError::AgentUnavailable, Some("bob".to_owned())) {
+            &match by_name("bob") {
                 Fault::Wire(error) => *error,
                 Fault::Hub(error) => to_wire(&error, Dialect::Acp),
             },
@@ -129,6 +130,11 @@ fn every_reason_has_its_code_status_and_words() {
     let table = table.join("\n");
     assert!(!table.contains("secret"), "{table}");
     insta::assert_snapshot!(table);
+}
+
+fn by_name(name: &str) -> Fault {
+    let agents = Registry::default();
+    Fault::for_agent(HubError::AgentUnavailable, Some(name.to_owned()), &agents)
 }
 
 #[test]

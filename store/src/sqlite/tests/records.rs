@@ -31,7 +31,10 @@ async fn a_file_of_the_first_version_is_brought_up_to_date() {
     // And by whoever comes for the records alone.
     let connection = Connection::open(folder.file()).unwrap();
     connection
-        .execute_batch("DROP TABLE records; DELETE FROM meta WHERE name = 'records'")
+        .execute_batch(
+            "DROP TABLE pairs; DROP TABLE records; DELETE FROM meta WHERE name = 'records'; \
+             DROP INDEX outbox_held; ALTER TABLE outbox DROP COLUMN held",
+        )
         .unwrap();
     connection.pragma_update(None, "user_version", 1).unwrap();
     drop(connection);

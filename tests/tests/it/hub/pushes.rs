@@ -1,7 +1,7 @@
 //! Push subscriptions: who else is told, of what, and in which order.
 
 use super::{World, caller, completed, turn};
-use interzone_hub::{HubError, Limits, NewPush, NewTask};
+use interzone_hub::{HubError, Limits, NewPush, NewStream, NewTask, Route};
 use interzone_protocol::vocab::{Json, Message};
 
 fn ask(text: &str) -> NewTask {
@@ -84,6 +84,32 @@ async fn a_push_is_told_in_order_of_just_what_it_wants() {
     let left = world.hub.pushes(&alice, &id).await.unwrap();
     assert_eq!((left.len(), left[0].channel.as_str()), (1, "else"));
     assert_eq!(world.hub.task(&alice, &id).await.unwrap().pushes, 1);
+}
+
+#[tokio::test]
+async fn what_the_hub_needs_for_itself_is_nobodys() {
+    let world = World::new().await;
+    let (hub, alice) = (&world.hub, caller("alice"));
+    let stream = NewStream {
+        participants: vec!["demo".to_owned()],
+        metadata: None,
+    };
+    let stream = hub.start_stream(&alice, stream).await.unwrap();
+    hub.ask_on_stream(
+        &alice,
+        &stream.id,
+        Message::user_text("x"),
+        Route::default(),
+    )
+    .await
+    .unwrap();
+    let id = world.claim("node").await.item().task_id.clone();
+    let own = hub.store().pushes(&id).await.unwrap();
+    assert_eq!(own.len(), 1, "by which the answer gets to its stream");
+    assert_eq!(hub.pushes(&alice, &id).await.unwrap(), []);
+    assert!(!hub.remove_push(&alice, &id, &own[0].id).await.unwrap());
+    let added = hub.add_push(&alice, &id, push("web", &[])).await.unwrap();
+    assert_eq!(hub.pushes(&alice, &id).await.unwrap(), [added]);
 }
 
 #[tokio::test]

@@ -14,6 +14,9 @@ use std::fs;
 use std::path::Path;
 use tokio::sync::mpsc;
 
+/// Far longer than a test may last: on a file of its own, a zone that comes back waits for no lease.
+const LEASE: &str = "10m";
+
 fn open(gate: &Path, number: u32) {
     fs::write(gate.join(number.to_string()), "").unwrap();
 }
@@ -124,7 +127,7 @@ async fn killed_in_mid_task(mut zone: Zone) {
 async fn a_task_survives_a_power_cut() {
     let zone = Setup::new()
         .with_worker()
-        .set("work.lease", "2s")
+        .set("work.lease", LEASE)
         .start()
         .await;
     killed_in_mid_task(zone).await;
@@ -142,7 +145,7 @@ async fn a_task_survives_a_power_cut_on_postgres() {
 async fn a_task_that_takes_its_zone_along_is_given_up() {
     let mut zone = Setup::new()
         .with_worker()
-        .set("work.lease", "1s")
+        .set("work.lease", LEASE)
         .set("work.attempts", 2)
         .start()
         .await;
@@ -170,7 +173,7 @@ async fn a_task_that_takes_its_zone_along_is_given_up() {
 async fn the_sdk_watches_through_a_power_cut() {
     let mut zone = Setup::new()
         .with_worker()
-        .set("work.lease", "2s")
+        .set("work.lease", LEASE)
         .start()
         .await;
     let token = zone.token("anna");
@@ -229,7 +232,7 @@ async fn the_sdk_watches_through_a_power_cut() {
 async fn an_answer_on_a_stream_survives_a_power_cut() {
     let mut zone = Setup::new()
         .with_worker()
-        .set("work.lease", "2s")
+        .set("work.lease", LEASE)
         .start()
         .await;
     let token = zone.token("anna");
@@ -290,7 +293,7 @@ async fn an_answer_on_a_stream_survives_a_power_cut() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_a_power_cut_under_load() {
-    let mut zone = Setup::new().set("work.lease", "2s").start().await;
+    let mut zone = Setup::new().set("work.lease", LEASE).start().await;
     let (acknowledged, mut made) = mpsc::unbounded_channel();
     let mut callers = Vec::new();
     for caller in 0..8 {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-fn command(folder: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command
         .args(arguments)
@@ -25,13 +25,13 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command to its end, however that is.
-async fn ends(child: Child) -> Output {
+pub(crate) async fn ends(child: Child) -> Output {
     let waiting = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
     soon("the command to end", waiting).await.unwrap()
 }
 
 /// Runs a command that succeeds, and gives what it prints.
-async fn prints(folder: &Path, arguments: &[&str]) -> String {
+pub(crate) async fn prints(folder: &Path, arguments: &[&str]) -> String {
     let output = ends(command(folder, arguments).spawn().unwrap()).await;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -49,11 +49,24 @@ async fn json_of(folder: &Path, arguments: &[&str]) -> Value {
 }
 
 /// `interzone up`, until it is dropped.
-struct Up(Child);
+pub(crate) struct Up(Child);
 
 impl Up {
-    async fn start(folder: &Path, listen: &str) -> Self {
-        let mut child = command(folder, &["up", "--listen", listen])
+    pub(crate) async fn start(folder: &Path, listen: &str, more: &[&str]) -> Self {
+        Self::start_with(folder, listen, more, &[]).await
+    }
+
+    /// The same, with more in its environment.
+    pub(crate) async fn start_with(
+        folder: &Path,
+        listen: &str,
+        more: &[&str],
+        around: &[(&str, &str)],
+    ) -> Self {
+        let mut arguments = vec!["up", "--listen", listen];
+        arguments.extend(more);
+        let mut child = command(folder, &arguments)
+            .envs(around.iter().copied())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -90,7 +103,7 @@ async fn up_ask_watch_and_cancel() {
     let folder = home.path();
     let listen = format!("127.0.0.1:{}", free_port());
     let url = format!("https://localhost:{}", listen.rsplit(':').next().unwrap());
-    let up = Up::start(folder, &listen).await;
+    let up = Up::start(folder, &listen, &[]).await;
 
     let answer = prints(folder, &["ask", "file csv a,b"]).await;
     let files: Vec<_> = fs::read_dir(folder)
@@ -149,20 +162,20 @@ async fn up_ask_watch_and_cancel() {
     let refused = ends(command(folder, &["task", "list"]).spawn().unwrap()).await;
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     // What there was is there again.
-    let _up = Up::start(folder, &listen).await;
+    let _up = Up::start(folder, &listen, &[]).await;
     let list = prints(folder, &["task", "list"]).await;
     assert!(list.contains(id), "{list}");
 }
 
 /// Adds something to the issuer's lists beside the running zone.
-async fn add(zone: &Zone, arguments: &[&str]) -> Value {
+pub(super) async fn add(zone: &Zone, arguments: &[&str]) -> Value {
     let config = zone.config.to_str().unwrap().to_owned();
     let (verb, rest) = arguments.split_at(1);
     let all = [verb, &["--config", &config], rest].concat();
     json_of(zone.world.folder.path(), &all).await
 }
 
-fn text<'a>(value: &'a Value, names: &[&str]) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, names: &[&str]) -> &'a str {
     let found = names.iter().find_map(|name| value[name].as_str());
     found.unwrap_or_else(|| panic!("none of {names:?} in {value}"))
 }

@@ -440,3 +440,55 @@ async fn callbacks_to_private_addresses_are_refused_in_every_spelling() {
     let good = json!({"taskId": id, "callbackUrl": "https://hooks.example.com/acp"});
     zone.call(&token, "tasks.subscribe", good).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_on_its_way_at_a_power_cut_comes_again_at_once() {
+    // The first one is taken and never answered.
+    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let first = AtomicBool::new(true);
+    let web = Web::start(move |asked| {
+        let _ = tell.send(asked);
+        if first.swap(false, Ordering::SeqCst) {
+            let _ = tokio::task::block_in_place(|| wait.lock().unwrap().recv());
+        }
+        answer(204, "")
+    })
+    .await;
+    let mut zone = Setup::new().allow(web.address).start().await;
+    let token = zone.token("anna");
+    let id = asked_task(&zone, &token).await;
+    let url = format!("http://{}/hook", web.address);
+    subscribe(&zone, &token, &id, &url, json!(["COMPLETED"])).await;
+    reply_to(&zone, &token, &id).await;
+    let cut = next(&mut told).await;
+    zone.kill();
+    let restarted = super::tokens::now();
+    zone.begin().await;
+    let again = next(&mut told).await;
+    for name in ["x-delivery-id", "x-event-id", "x-webhook-id"] {
+        assert_eq!(again.header(name), cut.header(name), "{name}");
+    }
+    assert_eq!(again.body, cut.body, "the same bytes");
+    assert_eq!(body(&again)["params"]["event"], "COMPLETED");
+    let expect = signature(&again.body);
+    assert_eq!(
+        again.header("x-webhook-signature"),
+        format!("sha256={expect}")
+    );
+    let sent = again.header("x-webhook-timestamp");
+    let mut signed = format!("{sent}.").into_bytes();
+    signed.extend_from_slice(&again.body);
+    assert_eq!(
+        again.header("x-webhook-signature-timestamp"),
+        format!("sha256={}", signature(&signed))
+    );
+    // A delivery is held for 40 seconds. Nobody waits for that who knows that its holder is gone.
+    let sent: i64 = sent.parse().unwrap();
+    assert!(
+        sent < restarted + 20,
+        "restarted at {restarted}, sent at {sent}"
+    );
+    let_go.send(()).unwrap();
+}

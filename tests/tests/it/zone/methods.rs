@@ -5,7 +5,7 @@ use interzone_hub::{AgentError, Limits, Outcome, Output, TurnStart};
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::codes;
 use interzone_protocol::vocab::{AgentId, Artifact, ArtifactId, Message, Part};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_task_is_created_read_and_finished() {
@@ -223,7 +223,7 @@ async fn tasks_are_listed_a_page_at_a_time() {
     assert_eq!(first["tasks"].as_array().unwrap().len(), 2);
     let next = json!({"limit": 2, "after": first["next"]});
     let second = world.result(&token, "interzone.tasks.list", next).await;
-    let ids = |page: &serde_json::Value| -> Vec<String> {
+    let ids = |page: &Value| -> Vec<String> {
         let tasks = page["tasks"].as_array().unwrap().iter();
         tasks
             .map(|task| task["taskId"].as_str().unwrap().to_owned())
@@ -253,13 +253,14 @@ async fn tasks_are_listed_a_page_at_a_time() {
 async fn agents_that_are_not_there_are_named() {
     let world = World::new().await;
     let token = world.token("alice").await;
-    for name in ["nobody", "asleep"] {
+    for (name, back) in [("nobody", Value::Null), ("asleep", json!(7))] {
         let params = json!({"initialMessage": text("x"), "assignTo": name});
         let (code, data) = world.fault(&token, "tasks.create", params).await;
         assert_eq!(
             (code, &data["agentId"]),
             (codes::AGENT_NOT_AVAILABLE, &json!(name))
         );
+        assert_eq!(data["retryAfter"], back, "{data}");
     }
 }
 
@@ -274,18 +275,25 @@ async fn a_task_that_has_become_too_large_takes_no_memory() {
     })
     .await;
     let token = world.token("alice").await;
-    let large = text(&"x".repeat(60_000));
+    // Kept outside its row, and in it: both take memory.
+    let outside = text(&"x".repeat(60_000));
+    let part = json!({"type": "TextPart", "content": "x".repeat(15_000)});
+    let inline = json!({"role": "user", "parts": [part, part, part, part]});
+    for large in [outside, inline] {
+        becomes_too_large(&world, &token, large).await;
+    }
+}
+
+async fn becomes_too_large(world: &World, token: &str, large: Value) {
     let params = json!({"initialMessage": large});
-    let created = world.result(&token, "tasks.create", params).await;
+    let created = world.result(token, "tasks.create", params).await;
     let id = &created["task"]["taskId"];
     world
-        .result(&token, "tasks.get", json!({"taskId": id}))
+        .result(token, "tasks.get", json!({"taskId": id}))
         .await;
     let params = json!({"taskId": id, "message": large});
-    world.result(&token, "tasks.send", params).await;
-    let (code, data) = world
-        .fault(&token, "tasks.get", json!({"taskId": id}))
-        .await;
+    world.result(token, "tasks.send", params).await;
+    let (code, data) = world.fault(token, "tasks.get", json!({"taskId": id})).await;
     assert_eq!(code, ErrorCode::INVALID_PARAMS);
     assert_eq!(data["field"], "params.includeMessages");
     // Nor is it worked at again and again.
@@ -294,7 +302,7 @@ async fn a_task_that_has_become_too_large_takes_no_memory() {
     let begun = runs.remove(0).begin().await.unwrap();
     assert!(matches!(begun, TurnStart::Nothing));
     let params = json!({"taskId": id, "includeMessages": false});
-    let task = world.result(&token, "tasks.get", params).await;
+    let task = world.result(token, "tasks.get", params).await;
     assert_eq!(task["task"]["status"], "FAILED");
 }
 

@@ -1,14 +1,18 @@
 //! Watching by SSE and by WebSocket: without a gap, without repetition, and only what is one's own.
 
-use super::{Events, World, completed, text};
+use super::{Events, Setup, World, completed, text};
 use futures_util::{SinkExt, StreamExt};
 use http::StatusCode;
+use interzone_edge::limits::{BodyRoom, HttpLimits};
 use interzone_hub::{Outcome, Output};
 use interzone_protocol::acp::{Scope, codes};
 use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part};
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::Message as Frame;
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{self, Message as Frame};
 
 async fn kinds(events: Events) -> Vec<String> {
     let all = events.rest().await;
@@ -212,6 +216,107 @@ async fn only_those_watch_who_may() {
         StatusCode::UPGRADE_REQUIRED,
         "a socket wants to be one"
     );
+}
+
+#[tokio::test]
+async fn one_principal_has_so_many_watches_and_no_more() {
+    let limits = HttpLimits {
+        watches: 2,
+        ..HttpLimits::default()
+    };
+    let world = World::with(Setup {
+        limits,
+        ..Setup::default()
+    })
+    .await;
+    let (alice, bob) = (world.token("alice").await, world.token("bob").await);
+    let task = world.create(&alice).await;
+    let path = format!("/tasks/{task}/events");
+    let started = world.result(&alice, "stream.start", json!({})).await;
+    let id = started["stream"]["streamId"].as_str().unwrap();
+    let first = world.watch(&path, &alice, None).await;
+    let socket = open_socket(&world, &alice, id).await.unwrap();
+    let (status, _, body) = world.get(&path, Some(&alice)).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{body}");
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(super::code_of(&answer), codes::RATE_LIMITED);
+    assert_eq!(answer["error"]["data"]["limit"], 2);
+    let refused = open_socket(&world, &alice, id).await.unwrap_err();
+    assert_eq!(refused, StatusCode::TOO_MANY_REQUESTS);
+    // Others have their own.
+    let other = world.create(&bob).await;
+    world
+        .watch(&format!("/tasks/{other}/events"), &bob, None)
+        .await;
+    drop(first);
+    world.watch(&path, &alice, None).await;
+    drop(socket);
+}
+
+/// A stream's socket, or why there is none.
+async fn open_socket(
+    world: &World,
+    token: &str,
+    id: &str,
+) -> Result<WebSocketStream<DuplexStream>, StatusCode> {
+    let mut request = format!("ws://zone.test/streams/{id}")
+        .into_client_request()
+        .unwrap();
+    let bearer = format!("Bearer {token}").parse().unwrap();
+    request.headers_mut().insert("authorization", bearer);
+    match tokio_tungstenite::client_async(request, (world.connect)()).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::Error::Http(response)) => Err(response.status()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn messages_on_sockets_share_the_room_of_bodies() {
+    let limits = HttpLimits {
+        bodies: BodyRoom::new(200_000),
+        ..HttpLimits::default()
+    };
+    let world = World::with(Setup {
+        limits,
+        ..Setup::default()
+    })
+    .await;
+    let token = world.token("alice").await;
+    let started = world.result(&token, "stream.start", json!({})).await;
+    let id = started["stream"]["streamId"].as_str().unwrap();
+    let call = |length: usize| {
+        let chunk = json!({"streamId": id, "chunk": text(&"x".repeat(length)), "sequence": 1});
+        json!({"jsonrpc": "2.0", "id": 1, "method": "stream.chunk", "params": chunk}).to_string()
+    };
+    let (mut sink, mut stream) = open_socket(&world, &token, id).await.unwrap().split();
+    // Whoever writes must read meanwhile, for the zone does not wait for ever.
+    let (tell, mut answered) = mpsc::unbounded_channel();
+    let reading = tokio::spawn(async move {
+        let mut closed = None;
+        while let Some(Ok(frame)) = stream.next().await {
+            match frame {
+                Frame::Text(text) if text.contains("\"result\"") => tell.send(()).unwrap(),
+                Frame::Close(why) => closed = why,
+                _ => {}
+            }
+        }
+        closed.map(|why| u16::from(why.code))
+    });
+    // One after another they fit, however many.
+    for _ in 0..5 {
+        sink.send(Frame::text(call(150_000))).await.unwrap();
+        answered.recv().await.unwrap();
+    }
+    // One that is larger than all there is breaks off.
+    let _ = sink.send(Frame::text(call(400_000))).await;
+    assert_eq!(reading.await.unwrap(), Some(1013));
+    // What it took is there again.
+    let mut socket = open_socket(&world, &token, id).await.unwrap();
+    let small =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "stream.end", "params": {"streamId": id}});
+    socket.send(Frame::text(small.to_string())).await.unwrap();
+    while let Some(Ok(_)) = socket.next().await {}
 }
 
 #[tokio::test]

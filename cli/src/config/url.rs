@@ -1,0 +1,34 @@
+//! Addresses of others that the configuration names: encrypted, or on this machine.
+
+use super::error::ConfigError;
+use super::section::Found;
+use std::net::IpAddr;
+use url::{Host, Url};
+
+/// A URL that begins with https://, or with http:// where it leads nowhere else than to this machine.
+/// `who` is there, with an article.
+///
+/// # Errors
+/// It is no such URL.
+pub(super) fn secure_url(found: &Found<String>, who: &str) -> Result<Url, ConfigError> {
+    let Ok(url) = Url::parse(&found.value) else {
+        return Err(found.refuse("write a URL, as in \"https://login.example.com/\""));
+    };
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback(&url) => Ok(url),
+        "http" => Err(found.refuse(format!(
+            "http:// is only for {who} on this machine (127.0.0.1, [::1] or localhost); use https://"
+        ))),
+        _ => Err(found.refuse("write a URL that begins with https://")),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
+        Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
+        None => false,
+    }
+}

@@ -1,0 +1,9 @@
+//! One cloud's way in: requests signed as AWS wants them, and its AgentCore as a transport. Nothing
+//! outside this module may know that such a cloud exists, but by the names of its errors.
+
+mod agentcore;
+mod credentials;
+mod signer;
+
+pub use agentcore::{AgentCore, AgentCoreAuth, AgentCoreOptions};
+pub use signer::{AwsKeys, AwsSigner, SignError, Signer};

@@ -1,0 +1,174 @@
+//! WebSockets: the handshake of RFC 6455, 4.2, and messages that take their part of the memory for
+//! bodies, from their first byte until nobody needs them any more. What they say is not looked at here.
+
+mod counted;
+
+use crate::limits::HttpLimits;
+use axum::body::Body;
+use bytes::Bytes;
+use counted::{Counted, Tally};
+use futures_util::{SinkExt, StreamExt};
+use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
+use http::header::{SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+/// Room for reading and for writing. Sockets are many, and mostly idle.
+const BUFFER: usize = 8 * 1024;
+/// What a caller's ping or pong has beside its payload: two bytes and the mask (RFC 6455, 5.2).
+const CONTROL_HEAD: usize = 6;
+
+/// A socket that is about to be one.
+pub struct Upgrade {
+    on: OnUpgrade,
+    tally: Arc<Tally>,
+    most: usize,
+}
+
+/// Something that came.
+pub enum Heard {
+    /// A message in text.
+    Text(Text),
+    /// A message in bytes.
+    Binary,
+    /// A sign of life.
+    Sign,
+    /// The messages and bodies of all callers together take as much memory as they may.
+    NoRoom,
+    /// Nothing more will come.
+    End,
+}
+
+/// A message in text. It takes its part of the memory for bodies until it is dropped.
+pub struct Text {
+    text: Utf8Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Text {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.text.as_str().as_bytes()
+    }
+}
+
+/// The other side is gone, or what was to be said is no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the socket is closed: open another")]
+pub struct Gone;
+
+/// An open socket.
+pub struct Socket {
+    inner: WebSocketStream<Counted<TokioIo<Upgraded>>>,
+    tally: Arc<Tally>,
+}
+
+/// The answer to a request for a WebSocket, and the socket that it becomes once the answer is sent;
+/// nothing if it is no such request.
+pub fn upgrade(parts: &mut Parts, limits: &HttpLimits) -> Option<(Response<Body>, Upgrade)> {
+    let says = |name: HeaderName, word: &str| {
+        let values = parts.headers.get_all(name).iter();
+        let mut words = values.flat_map(|value| value.to_str().unwrap_or_default().split(','));
+        words.any(|said| said.trim().eq_ignore_ascii_case(word))
+    };
+    let asked = says(CONNECTION, "upgrade")
+        && says(UPGRADE, "websocket")
+        && says(SEC_WEBSOCKET_VERSION, "13");
+    let key = parts.headers.get(SEC_WEBSOCKET_KEY).filter(|_| asked)?;
+    let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).ok()?;
+    let on = parts.extensions.remove::<OnUpgrade>()?;
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    let upgrade = Upgrade {
+        on,
+        tally: Tally::new(limits.bodies.clone()),
+        most: limits.body,
+    };
+    Some((response, upgrade))
+}
+
+impl Upgrade {
+    /// The socket, when the answer has been sent; nothing if the other side is gone by then.
+    pub async fn socket(self) -> Option<Socket> {
+        let io = TokioIo::new(self.on.await.ok()?);
+        let io = Counted::new(io, self.tally.clone());
+        let config = WebSocketConfig::default()
+            .read_buffer_size(BUFFER)
+            .write_buffer_size(BUFFER)
+            .max_message_size(Some(self.most))
+            .max_frame_size(Some(self.most));
+        let inner = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+        Some(Socket {
+            inner,
+            tally: self.tally,
+        })
+    }
+}
+
+impl Socket {
+    /// What comes next. It may be broken off: nothing is lost.
+    pub async fn recv(&mut self) -> Heard {
+        match self.inner.next().await {
+            Some(Ok(Message::Text(text))) => Heard::Text(Text {
+                text,
+                _room: self.tally.settle(),
+            }),
+            Some(Ok(Message::Binary(_))) => Heard::Binary,
+            Some(Ok(Message::Ping(said) | Message::Pong(said))) => {
+                // It may come between two parts of a message, and is none of it.
+                self.tally.forget(said.len() + CONTROL_HEAD);
+                Heard::Sign
+            }
+            Some(Ok(Message::Frame(_))) => Heard::Sign,
+            Some(Ok(Message::Close(_))) | None => Heard::End,
+            Some(Err(_)) if self.tally.ran_out() => Heard::NoRoom,
+            Some(Err(_)) => Heard::End,
+        }
+    }
+
+    /// Says something in text. The bytes are shared with whoever else is told the same.
+    ///
+    /// # Errors
+    /// The other side is gone.
+    pub async fn say(&mut self, text: Bytes) -> Result<(), Gone> {
+        let text = Utf8Bytes::try_from(text).map_err(|_| Gone)?;
+        self.send(Message::Text(text)).await
+    }
+
+    /// Asks for a sign of life.
+    ///
+    /// # Errors
+    /// The other side is gone.
+    pub async fn ping(&mut self) -> Result<(), Gone> {
+        self.send(Message::Ping(Bytes::new())).await
+    }
+
+    /// Closes the socket, and says why.
+    ///
+    /// # Errors
+    /// The other side is gone.
+    pub async fn close(&mut self, code: u16, why: &'static str) -> Result<(), Gone> {
+        let frame = CloseFrame {
+            code: CloseCode::from(code),
+            reason: Utf8Bytes::from_static(why),
+        };
+        self.send(Message::Close(Some(frame))).await
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), Gone> {
+        self.inner.send(message).await.map_err(|_| Gone)
+    }
+}

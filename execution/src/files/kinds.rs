@@ -1,0 +1,298 @@
+//! What a file is: what it says, what its name says, and what its bytes say.
+
+use super::extract::{Package, caught, check_pdf, decode, locked, with_macros};
+use super::{Fault, InputRules};
+use interzone_protocol::zone::ErrorWord;
+
+/// The kinds of files that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A picture.
+    Png,
+    /// A picture.
+    Jpeg,
+    /// A picture, perhaps a moving one.
+    Gif,
+    /// A picture.
+    WebP,
+    /// A document.
+    Pdf,
+    /// A Word document.
+    Docx,
+    /// An Excel workbook.
+    Xlsx,
+    /// PowerPoint slides.
+    Pptx,
+    /// A table as text.
+    Csv,
+    /// Plain text.
+    Text,
+    /// Markdown.
+    Markdown,
+    /// JSON.
+    Json,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Png,
+        Self::Jpeg,
+        Self::Gif,
+        Self::WebP,
+        Self::Pdf,
+        Self::Docx,
+        Self::Xlsx,
+        Self::Pptx,
+        Self::Csv,
+        Self::Text,
+        Self::Markdown,
+        Self::Json,
+    ];
+
+    /// Its media type.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Gif => "image/gif",
+            Self::WebP => "image/webp",
+            Self::Pdf => "application/pdf",
+            Self::Docx => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            Self::Xlsx => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+            Self::Pptx => {
+                "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+            }
+            Self::Csv => "text/csv",
+            Self::Text => "text/plain",
+            Self::Markdown => "text/markdown",
+            Self::Json => "application/json",
+        }
+    }
+
+    /// What the names of such files end with, after the dot.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Png => "png",
+            Self::Jpeg => "jpg",
+            Self::Gif => "gif",
+            Self::WebP => "webp",
+            Self::Pdf => "pdf",
+            Self::Docx => "docx",
+            Self::Xlsx => "xlsx",
+            Self::Pptx => "pptx",
+            Self::Csv => "csv",
+            Self::Text => "txt",
+            Self::Markdown => "md",
+            Self::Json => "json",
+        }
+    }
+
+    /// Whether it is a picture.
+    pub const fn is_image(self) -> bool {
+        matches!(self, Self::Png | Self::Jpeg | Self::Gif | Self::WebP)
+    }
+
+    /// Whether its bytes are text.
+    pub const fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Text | Self::Markdown | Self::Json)
+    }
+
+    /// Whether it is a zip archive of XML.
+    pub const fn is_office(self) -> bool {
+        matches!(self, Self::Docx | Self::Xlsx | Self::Pptx)
+    }
+
+    /// The kind that a media type means. Case and parameters do not matter.
+    ///
+    /// ```
+    /// use interzone_execution::files::Kind;
+    ///
+    /// assert_eq!(Kind::from_media_type("IMAGE/PNG; q=1"), Some(Kind::Png));
+    /// assert_eq!(Kind::from_media_type("application/octet-stream"), None);
+    /// ```
+    pub fn from_media_type(media_type: &str) -> Option<Self> {
+        let asked = plain(media_type);
+        let known = Self::ALL
+            .into_iter()
+            .find(|kind| kind.media_type() == asked);
+        known.or(match asked.as_str() {
+            "image/jpg" | "image/pjpeg" => Some(Self::Jpeg),
+            "image/x-png" => Some(Self::Png),
+            "application/x-pdf" => Some(Self::Pdf),
+            "application/csv" | "text/x-csv" | "text/comma-separated-values" => Some(Self::Csv),
+            "text/x-markdown" | "application/markdown" => Some(Self::Markdown),
+            "text/json" => Some(Self::Json),
+            _ => None,
+        })
+    }
+
+    /// The kind that the end of a name means, without the dot.
+    pub fn from_extension(extension: &str) -> Option<Self> {
+        let extension = extension.to_ascii_lowercase();
+        let known = Self::ALL
+            .into_iter()
+            .find(|kind| kind.extension() == extension);
+        known.or(match extension.as_str() {
+            "jpeg" | "jpe" | "jfif" => Some(Self::Jpeg),
+            "markdown" => Some(Self::Markdown),
+            "text" | "log" => Some(Self::Text),
+            _ => None,
+        })
+    }
+
+    /// The kind that a file's name means.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::from_extension(name.rsplit_once('.')?.1)
+    }
+}
+
+/// A media type without its parameters, in small letters.
+pub(super) fn plain(media_type: &str) -> String {
+    let essence = media_type.split(';').next().unwrap_or_default();
+    essence.trim().to_ascii_lowercase()
+}
+
+/// Finds out what a file is, from its bytes and what is said about it, and refuses what is too large,
+/// lies about its type, is locked, or would unpack to too much.
+///
+/// A type that says nothing (none, or `application/octet-stream`) leaves it to the bytes and, for text,
+/// to the name. It may take long for Office documents, which are unpacked and counted.
+///
+/// # Errors
+/// Why the file is not taken.
+pub fn examine(
+    bytes: &[u8],
+    declared: &str,
+    name: &str,
+    rules: &InputRules,
+) -> Result<Kind, Fault> {
+    let said = said(declared, name)?;
+    let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if size > said.map_or(rules.largest(), |kind| rules.limit(kind)) {
+        return Err(rules.too_large());
+    }
+    if bytes.is_empty() {
+        return Err(Fault::new(ErrorWord::ExtractionFailed, "the file is empty"));
+    }
+    let found = caught(|| found(bytes, said, name, rules))?;
+    match said {
+        Some(said) if said != found => Err(mismatch(said)),
+        _ if size > rules.limit(found) => Err(rules.too_large()),
+        _ => Ok(found),
+    }
+}
+
+/// What a file says it is, if it says anything.
+pub(crate) fn said(declared: &str, name: &str) -> Result<Option<Kind>, Fault> {
+    let plain = plain(declared);
+    let by_name = Kind::from_name(name);
+    match plain.as_str() {
+        "" | "application/octet-stream" | "binary/octet-stream" => Ok(None),
+        // What Windows calls tables in text, wherever Excel is installed.
+        "application/vnd.ms-excel" if by_name == Some(Kind::Csv) => Ok(by_name),
+        // Plain text is also what those send who know no better.
+        "text/plain" if by_name.is_some_and(Kind::is_text) => Ok(by_name),
+        plain => match Kind::from_media_type(plain) {
+            Some(kind) => Ok(Some(kind)),
+            None if plain.starts_with("image/") => Err(Fault::new(
+                ErrorWord::UnsupportedImageType,
+                "pictures must be PNG, JPEG, GIF or WebP",
+            )),
+            None => Err(unsupported()),
+        },
+    }
+}
+
+/// What a file is by its bytes.
+fn found(bytes: &[u8], said: Option<Kind>, name: &str, rules: &InputRules) -> Result<Kind, Fault> {
+    if let Some(image) = image(bytes) {
+        return Ok(image);
+    }
+    if bytes.starts_with(b"%PDF-") {
+        check_pdf(bytes)?;
+        return Ok(Kind::Pdf);
+    }
+    // What Office makes of a document with a password, and what it made long ago.
+    if bytes.starts_with(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") {
+        let office = said.or_else(|| Kind::from_name(name));
+        return Err(match office {
+            Some(kind) if kind.is_office() => locked(),
+            Some(kind) => mismatch(kind),
+            None => unsupported(),
+        });
+    }
+    if bytes.starts_with(b"PK\x03\x04") {
+        let mut package = Package::open(bytes, rules)?;
+        let kind = package
+            .kind()
+            .ok_or_else(|| said.map_or_else(unsupported, mismatch))?;
+        if package.has_macros() {
+            return Err(with_macros());
+        }
+        package.measure()?;
+        return Ok(kind);
+    }
+    let by_name = said.or_else(|| Kind::from_name(name));
+    match by_name {
+        Some(kind) if !kind.is_text() => Err(mismatch(kind)),
+        _ if is_html(bytes) => Err(Fault::new(
+            by_name.map_or(ErrorWord::UnsupportedFileType, |_| {
+                ErrorWord::UnsupportedType
+            }),
+            "the file is a web page: it may be what is shown instead of the file",
+        )),
+        _ if decode(bytes).is_none() => Err(by_name.map_or_else(unsupported, mismatch)),
+        Some(kind) => Ok(kind),
+        None => Err(unsupported()),
+    }
+}
+
+/// The picture that begins like this.
+fn image(bytes: &[u8]) -> Option<Kind> {
+    if bytes.len() < 12 {
+        None
+    } else if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        Some(Kind::Png)
+    } else if bytes.starts_with(b"\xff\xd8\xff") {
+        Some(Kind::Jpeg)
+    } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
+        Some(Kind::Gif)
+    } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        Some(Kind::WebP)
+    } else {
+        None
+    }
+}
+
+/// Whether somebody sent a web page.
+fn is_html(bytes: &[u8]) -> bool {
+    let beginning = bytes.get(..1_024).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(beginning).to_ascii_lowercase();
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    ["<!doctype html", "<html", "<head", "<body", "<script"]
+        .iter()
+        .any(|tag| text.starts_with(tag))
+}
+
+fn unsupported() -> Fault {
+    Fault::new(
+        ErrorWord::UnsupportedFileType,
+        "the format is not supported: send PDF, DOCX, XLSX, PPTX, CSV, TXT, MD, JSON, PNG, JPEG, GIF or WebP",
+    )
+}
+
+/// The bytes are something else than they say.
+fn mismatch(said: Kind) -> Fault {
+    let word = if said.is_image() {
+        ErrorWord::UnsupportedImageType
+    } else {
+        ErrorWord::UnsupportedFileType
+    };
+    let name = said.extension().to_ascii_uppercase();
+    Fault::new(
+        word,
+        format!("the file is not the {name} that it says it is"),
+    )
+}

@@ -1,0 +1,34 @@
+//! The language in which a user is spoken to.
+
+/// The language of a sentence for users.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    /// English, unless there is a sign of another.
+    #[default]
+    English,
+    /// Japanese.
+    Japanese,
+}
+
+impl Language {
+    /// The language in which to answer this: Japanese if it has kana or kanji, else English.
+    ///
+    /// ```
+    /// use interzone_execution::files::Language;
+    ///
+    /// assert_eq!(Language::of("この表を要約して"), Language::Japanese);
+    /// assert_eq!(Language::of("Summarise this table"), Language::English);
+    /// ```
+    pub fn of(text: &str) -> Self {
+        let japanese = |c: char| {
+            matches!(c,
+                '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+                | '\u{4e00}'..='\u{9fff}' | '\u{ff66}'..='\u{ff9f}')
+        };
+        if text.chars().any(japanese) {
+            Self::Japanese
+        } else {
+            Self::English
+        }
+    }
+}
