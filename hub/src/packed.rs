@@ -175,7 +175,7 @@ impl<T: HasParts> Packed<T> {
                         id,
                         bytes: content.as_str().into(),
                     });
-                    part.clone().without_content()
+                    part.outline()
                 }
                 _ => part.clone(),
             });
