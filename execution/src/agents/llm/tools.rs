@@ -2,10 +2,11 @@
 //! that comes from outside.
 
 use super::chat::Tool;
-use crate::files::{Fault, FileRules, Kind, Language, Made, MakeFile, make, safe_name};
+use crate::files::{Fault, FileRules, Kind, Language, Made, MakeFile, Refused, make, safe_name};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interzone_protocol::vocab::{Artifact, ArtifactId, InvalidId, Part};
+use interzone_protocol::zone::ErrorWord;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -124,25 +125,42 @@ impl Call {
         let refused = rules
             .check_count(made.saturating_add(1))
             .and_then(|()| rules.check_type(kind.media_type()));
-        refused.map_err(|refused| Mishap {
-            model: refused.sentence(&name, Language::English),
-            user: refused.sentence(&name, language),
-        })?;
-        let rules = rules.clone();
+        refused.map_err(|refused| left_out(refused, &name, language))?;
+        let own = rules.clone();
         // A large workbook takes time that others need.
-        let file = tokio::task::spawn_blocking(move || make(&request, &rules)).await;
-        let failed = |fault: Option<Fault>| {
-            let (model, user) = match &fault {
-                Some(fault) => (fault.text.clone(), fault.told(language)),
-                None => ("it did not work".to_owned(), String::new()),
-            };
-            Mishap {
-                model: format!("The file was not made: {model}."),
-                user: not_made(&name, &user, language),
-            }
-        };
-        file.map_err(|_| failed(None))?
-            .map_err(|fault| failed(Some(fault)))
+        let file = tokio::task::spawn_blocking(move || make(&request, &own)).await;
+        match file {
+            Ok(Ok(made)) => Ok(made),
+            Ok(Err(fault)) => Err(failed(&fault, &name, rules, language)),
+            Err(_) => Err(Mishap {
+                model: "The file was not made: it did not work.".to_owned(),
+                user: not_made("", "", language),
+            }),
+        }
+    }
+}
+
+fn failed(fault: &Fault, name: &str, rules: &FileRules, language: Language) -> Mishap {
+    let refused = match fault.word {
+        ErrorWord::FileTooLarge => Some(Refused::Size {
+            limit: rules.max_bytes,
+        }),
+        ErrorWord::UnsupportedFileType => Some(Refused::Type),
+        _ => None,
+    };
+    match refused {
+        Some(refused) => left_out(refused, name, language),
+        None => Mishap {
+            model: format!("The file was not made: {}.", fault.text),
+            user: not_made(name, &fault.told(language), language),
+        },
+    }
+}
+
+fn left_out(refused: Refused, name: &str, language: Language) -> Mishap {
+    Mishap {
+        model: refused.sentence(name, Language::English),
+        user: refused.sentence(name, language),
     }
 }
 
