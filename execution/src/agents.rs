@@ -16,7 +16,7 @@ pub use llm::{LlmAgent, LlmError, LlmOptions, Provider};
 use interzone_hub::{AgentError, HubError};
 
 /// Why an agent stopped that could not put out what it made.
-fn refused(error: HubError) -> AgentError {
+pub(crate) fn refused(error: HubError) -> AgentError {
     match error {
         HubError::Stopped => stopped(),
         error => AgentError {
@@ -27,7 +27,7 @@ fn refused(error: HubError) -> AgentError {
 }
 
 /// The end of an agent that was told to stop: nobody reads it but those who told it.
-fn stopped() -> AgentError {
+pub(crate) fn stopped() -> AgentError {
     AgentError {
         code: "agent_stopped",
         detail: "told to stop".to_owned(),
@@ -35,4 +35,4 @@ fn stopped() -> AgentError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,6 +9,7 @@ mod doors;
 mod events;
 pub mod files;
 mod in_process;
+pub mod intake;
 mod rpc;
 pub mod webhooks;
 pub mod workers;

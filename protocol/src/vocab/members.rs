@@ -46,6 +46,11 @@ impl Members {
         }
     }
 
+    /// Takes a member away, however often it stood.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.0.retain(|(known, _)| **known != *name);
+    }
+
     /// Reads the value that is due under a name that the type does not know.
     pub(super) fn take_from<'de, A: MapAccess<'de>>(
         &mut self,

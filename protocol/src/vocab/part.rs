@@ -180,6 +180,13 @@ impl Part {
         self
     }
 
+    /// Takes a member beyond the known ones away.
+    #[must_use]
+    pub fn without_extra(mut self, name: &str) -> Self {
+        self.extra.remove(name);
+        self
+    }
+
     /// What the part holds.
     pub fn kind(&self) -> PartKind {
         self.kind
