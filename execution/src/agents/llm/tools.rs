@@ -13,15 +13,6 @@ use std::sync::Arc;
 /// The tool's name.
 pub(super) const CREATE_FILE: &str = "create_file";
 
-/// The kinds of files that can be made.
-const KINDS: [Kind; 5] = [
-    Kind::Csv,
-    Kind::Json,
-    Kind::Text,
-    Kind::Markdown,
-    Kind::Xlsx,
-];
-
 /// A call of a tool, as the model has put it together.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -41,16 +32,11 @@ pub(super) struct Mishap {
 
 /// The tools for these rules: none if no file that can be made may leave.
 pub(super) fn offered(rules: &FileRules) -> Vec<Tool> {
-    let formats: Vec<&str> = KINDS
-        .into_iter()
-        .filter(|kind| rules.check_type(kind.media_type()).is_ok())
-        .map(Kind::extension)
-        .collect();
-    if formats.is_empty() || rules.per_reply == 0 {
+    let schema = MakeFile::schema(rules);
+    let formats = schema.pointer("/properties/format/enum");
+    if formats.is_none_or(|formats| *formats == json!([])) || rules.per_reply == 0 {
         return Vec::new();
     }
-    let cell = json!({"type": ["string", "number", "boolean", "null"]});
-    let row = json!({"type": "array", "items": cell});
     let files = if rules.per_reply == 1 {
         "one file".to_owned()
     } else {
@@ -61,35 +47,6 @@ pub(super) fn offered(rules: &FileRules) -> Vec<Tool> {
          the file's content in your answer. At most {files} in a reply, of at most {} bytes.",
         rules.max_bytes
     );
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "file_name": {"type": "string", "description": "The file's name with its extension."},
-            "format": {"type": "string", "enum": formats},
-            "content": {
-                "type": "string",
-                "description": "The whole text of the file, for every format but xlsx."
-            },
-            "rows": {
-                "description": "The rows of a csv or of an xlsx with one sheet; the first are headings.",
-                "type": "array",
-                "items": row
-            },
-            "sheets": {
-                "type": "array",
-                "description": "The sheets of an xlsx, if it has more than one.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "name": {"type": "string"},
-                        "rows": {"type": "array", "items": row}
-                    },
-                    "required": ["rows"]
-                }
-            }
-        },
-        "required": ["file_name", "format"]
-    });
     vec![Tool {
         name: CREATE_FILE,
         description,
