@@ -24,6 +24,8 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 /// Room for reading and for writing. Sockets are many, and mostly idle.
 const BUFFER: usize = 8 * 1024;
+/// What a caller's ping or pong has beside its payload: two bytes and the mask (RFC 6455, 5.2).
+const CONTROL_HEAD: usize = 6;
 
 /// A socket that is about to be one.
 pub struct Upgrade {
@@ -34,7 +36,7 @@ pub struct Upgrade {
 
 /// Something that came.
 pub enum Heard {
-    /// A message in text, and its length.
+    /// A message in text.
     Text(Text),
     /// A message in bytes.
     Binary,
@@ -125,7 +127,12 @@ impl Socket {
                 _room: self.tally.settle(),
             }),
             Some(Ok(Message::Binary(_))) => Heard::Binary,
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Heard::Sign,
+            Some(Ok(Message::Ping(said) | Message::Pong(said))) => {
+                // It may come between two parts of a message, and is none of it.
+                self.tally.forget(said.len() + CONTROL_HEAD);
+                Heard::Sign
+            }
+            Some(Ok(Message::Frame(_))) => Heard::Sign,
             Some(Ok(Message::Close(_))) | None => Heard::End,
             Some(Err(_)) if self.tally.ran_out() => Heard::NoRoom,
             Some(Err(_)) => Heard::End,

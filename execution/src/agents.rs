@@ -18,7 +18,7 @@ pub use remote::{MOST_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
 use interzone_hub::{AgentError, HubError};
 
 /// Why an agent stopped that could not put out what it made.
-fn refused(error: HubError) -> AgentError {
+pub(crate) fn refused(error: HubError) -> AgentError {
     match error {
         HubError::Stopped => stopped(),
         error => AgentError {
@@ -29,7 +29,7 @@ fn refused(error: HubError) -> AgentError {
 }
 
 /// The end of an agent that was told to stop: nobody reads it but those who told it.
-fn stopped() -> AgentError {
+pub(crate) fn stopped() -> AgentError {
     AgentError {
         code: "agent_stopped",
         detail: "told to stop".to_owned(),
@@ -37,4 +37,4 @@ fn stopped() -> AgentError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -11,9 +11,16 @@ mod make;
 mod names;
 mod rules;
 
+pub(crate) use extract::aside;
 pub use extract::{extract_text, read_text};
+pub(crate) use kinds::said as declared_kind;
 pub use kinds::{Kind, examine};
 pub use language::Language;
 pub use make::{Made, MakeFile, Sheet, make};
 pub use names::safe_name;
 pub use rules::{Fault, FileRules, InputRules, Refused};
+
+#[cfg(test)]
+pub(crate) mod samples;
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ mod doors;
 mod events;
 pub mod files;
 mod in_process;
+pub mod intake;
 pub mod pairs;
 mod rpc;
 pub mod webhooks;

@@ -27,7 +27,7 @@ use content::{Content, Writing};
 use errors::{Fault, WireError, finished_at, to_wire};
 use futures_util::FutureExt;
 use interzone_edge::listener::Peer;
-use interzone_edge::request::Correlation;
+use interzone_edge::request::{Correlation, TraceParent};
 use interzone_hub::HubError;
 use interzone_jsonrpc::{
     Batches, ErrorCode, Item, Message, Parsed, Policy, RawJson, Request, RequestId, Response,
@@ -47,6 +47,8 @@ pub(crate) struct Origin {
     pub(crate) arrived: Instant,
     /// Whether its caller takes an answer while it is being made.
     pub(crate) live: bool,
+    /// Its place in the caller's trace, if it has one.
+    pub(crate) trace: Option<TraceParent>,
 }
 
 impl Origin {
@@ -62,6 +64,7 @@ impl Origin {
             peer: self.peer.clone(),
             arrived: self.arrived,
             live: false,
+            trace: self.trace.clone(),
         }
     }
 }

@@ -16,6 +16,10 @@ use std::sync::Arc;
 /// Contents longer than this, in bytes of JSON, are kept as blobs.
 pub const INLINE_LIMIT: usize = 16 * 1024;
 
+/// The member of a part that tells where its content may be fetched. Whoever knows it may fetch, so it
+/// is kept with the message until the content is there, and never written into a log of events.
+pub const FETCH: &str = "fetch";
+
 /// The name of a blob: the SHA-256 of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId([u8; 32]);
@@ -204,6 +208,21 @@ impl<T: HasParts> Packed<T> {
     /// What is left of it: all but the large contents.
     pub fn without_large(&self) -> &T {
         &self.value
+    }
+
+    /// The same without a member of its parts that their type does not know.
+    #[must_use]
+    pub fn without_member(self, name: &str) -> Self {
+        let has = |part: &Part| part.extra().get(name).is_some();
+        if !self.value.parts().iter().any(has) {
+            return self;
+        }
+        let parts = self.value.parts().iter();
+        let parts = parts.map(|part| part.clone().without_extra(name)).collect();
+        Self {
+            value: self.value.with_same_number_of_parts(parts),
+            blobs: self.blobs,
+        }
     }
 
     /// Puts the contents back. A content whose blob is not given stays away.

@@ -35,6 +35,12 @@ impl Tally {
         std::mem::take(&mut *self.lock()).held
     }
 
+    /// These bytes that came belong to no message.
+    pub(super) fn forget(&self, bytes: usize) {
+        let mut count = self.lock();
+        count.bytes = count.bytes.saturating_sub(bytes);
+    }
+
     /// Whether there was no room for what came.
     pub(super) fn ran_out(&self) -> bool {
         self.lock().ran_out
@@ -133,6 +139,12 @@ mod tests {
         other.add(1).unwrap();
         assert!(other.add(BodyRoom::PAGE).is_err());
         assert!(other.ran_out());
+        // Signs of life are no part of a message, however many there are.
+        let alive = Tally::new(room.clone());
+        for _ in 0..BodyRoom::PAGE {
+            alive.add(10).unwrap();
+            alive.forget(10);
+        }
         let held = tally.settle();
         assert!(room.take(1).is_none(), "it is being worked on");
         drop(held);

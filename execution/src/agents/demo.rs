@@ -41,7 +41,7 @@ wait SECONDS - status lines while time passes (up to 600), then an answer
 ask QUESTION - I ask it back and wait for your answer
 fail REASON - the task fails
 file csv|json|txt|md TEXT - a file, for example: file csv name,amount
-Attach a file, and I name it with its type and size.";
+Attach a file, and I name it with its type and size, and quote its first line.";
 
 /// An agent that does as its first word says.
 pub struct DemoAgent {
@@ -83,14 +83,14 @@ impl Agent for DemoAgent {
         let text = turn.message.text();
         let text = text.trim();
         if answers_a_question(&turn.history) {
-            return Ok(answer(&turn.message, format!("You answered: {text}")));
+            return Ok(answer(&turn.message, format!("You answered: {text}")).await);
         }
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let rest = rest.trim();
         match word.to_ascii_lowercase().as_str() {
-            "help" => Ok(answer(&turn.message, HELP.to_owned())),
+            "help" => Ok(answer(&turn.message, HELP.to_owned()).await),
             "echo" if rest.is_empty() => Ok(say("Tell me what to echo, for example: echo hello")),
-            "echo" => Ok(answer(&turn.message, rest.to_owned())),
+            "echo" => Ok(answer(&turn.message, rest.to_owned()).await),
             "stream" => stream(rest, &turn.stop, output.as_ref()).await,
             "wait" => wait(rest, &turn.stop, output.as_ref()).await,
             "ask" => Ok(Outcome::InputRequired(Message::agent_text(
@@ -109,7 +109,7 @@ impl Agent for DemoAgent {
                 let place = turn.history.len().saturating_add(1);
                 file(rest, place, &self.info.name, output.as_ref()).await
             }
-            _ => Ok(answer(&turn.message, unknown(word, &turn.message))),
+            _ => Ok(answer(&turn.message, unknown(word, &turn.message)).await),
         }
     }
 }
@@ -141,8 +141,8 @@ fn unknown(word: &str, message: &Message) -> String {
 }
 
 /// An answer, with what was attached to the question.
-fn answer(message: &Message, text: String) -> Outcome {
-    let listed = attachments::listed(message);
+async fn answer(message: &Message, text: String) -> Outcome {
+    let listed = attachments::listed(message).await;
     say(if listed.is_empty() {
         text
     } else {
@@ -216,14 +216,17 @@ async fn file(
     output: &dyn Output,
 ) -> Result<Outcome, AgentError> {
     let (kind, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let Some(kind) = files::Kind::from_name(kind) else {
+    let Some(kind) = files::kind(kind) else {
         return Ok(say(
             "Tell me what kind of file: csv, json, txt or md, for example: file csv name,amount",
         ));
     };
-    let made = files::make(kind, text.trim());
+    let made = match files::make(kind, text.trim()) {
+        Ok(made) => made,
+        Err(fault) => return Ok(say(fault.text)),
+    };
     let said = format!("Here is {} ({} bytes).", made.name, made.bytes.len());
-    let artifact = made.into_artifact(place, by).map_err(|error| AgentError {
+    let artifact = files::into_artifact(made, place, by).map_err(|error| AgentError {
         code: "agent_output",
         detail: error.to_string(),
     })?;

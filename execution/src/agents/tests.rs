@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Keeps what is put out.
 #[derive(Default)]
-pub(super) struct Kept {
-    pub(super) lines: Mutex<Vec<String>>,
-    pub(super) artifacts: Mutex<Vec<Artifact>>,
+pub(crate) struct Kept {
+    pub(crate) lines: Mutex<Vec<String>>,
+    pub(crate) artifacts: Mutex<Vec<Artifact>>,
     /// Says stop after this many lines.
-    pub(super) patience: Option<usize>,
+    pub(crate) patience: Option<usize>,
 }
 
 impl Kept {
@@ -45,7 +45,7 @@ impl Output for Kept {
     }
 }
 
-pub(super) fn turn(id: &str, message: Message, history: Vec<Message>) -> Turn {
+pub(crate) fn turn(id: &str, message: Message, history: Vec<Message>) -> Turn {
     let at = Timestamp::from_millis(0);
     Turn {
         task: Task {

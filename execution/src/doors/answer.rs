@@ -13,7 +13,7 @@ use futures_util::stream;
 use interzone_edge::body::{self, BodyError};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::{Peer, TurnedAway};
-use interzone_edge::request::{CORRELATION, Correlation};
+use interzone_edge::request::{CORRELATION, Correlation, TraceParent};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -29,6 +29,7 @@ impl Origin {
             peer,
             arrived: Instant::now(),
             live: false,
+            trace: TraceParent::from_headers(headers),
         }
     }
 }
@@ -135,6 +136,7 @@ pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
         peer: None,
         arrived: Instant::now(),
         live: false,
+        trace: None,
     };
     refused(&error, &origin)
 }

@@ -43,6 +43,7 @@ pub(super) fn answer(
         origin: Origin {
             correlation: origin.correlation.clone(),
             peer: origin.peer.clone(),
+            trace: origin.trace.clone(),
             ..*origin
         },
         known,

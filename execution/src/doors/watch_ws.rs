@@ -164,6 +164,7 @@ fn now(origin: &Origin) -> Origin {
         peer: origin.peer.clone(),
         arrived: Instant::now(),
         live: false,
+        trace: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a file is: what it says, what its name says, and what its bytes say.
 
+use super::extract::{Package, caught, check_pdf, decode, locked, with_macros};
 use super::{Fault, InputRules};
 use interzone_protocol::zone::ErrorWord;
 
@@ -156,6 +157,9 @@ pub(super) fn plain(media_type: &str) -> String {
 /// Finds out what a file is, from its bytes and what is said about it, and refuses what is too large,
 /// lies about its type, is locked, or would unpack to too much.
 ///
+/// A type that says nothing (none, or `application/octet-stream`) leaves it to the bytes and, for text,
+/// to the name. It may take long for Office documents, which are unpacked and counted.
+///
 /// # Errors
 /// Why the file is not taken.
 pub fn examine(
@@ -164,14 +168,131 @@ pub fn examine(
     name: &str,
     rules: &InputRules,
 ) -> Result<Kind, Fault> {
-    let said = Kind::from_media_type(declared).or_else(|| Kind::from_name(name));
+    let said = said(declared, name)?;
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    match said {
-        Some(kind) if size > rules.limit(kind) => Err(rules.too_large()),
-        Some(kind) => Ok(kind),
-        None => Err(Fault::new(
-            ErrorWord::UnsupportedFileType,
-            "the file's format is not supported",
-        )),
+    if size > said.map_or(rules.largest(), |kind| rules.limit(kind)) {
+        return Err(rules.too_large());
     }
+    if bytes.is_empty() {
+        return Err(Fault::new(ErrorWord::ExtractionFailed, "the file is empty"));
+    }
+    let found = caught(|| found(bytes, said, name, rules))?;
+    match said {
+        Some(said) if said != found => Err(mismatch(said)),
+        _ if size > rules.limit(found) => Err(rules.too_large()),
+        _ => Ok(found),
+    }
+}
+
+/// What a file says it is, if it says anything.
+pub(crate) fn said(declared: &str, name: &str) -> Result<Option<Kind>, Fault> {
+    let plain = plain(declared);
+    let by_name = Kind::from_name(name);
+    match plain.as_str() {
+        "" | "application/octet-stream" | "binary/octet-stream" => Ok(None),
+        // What Windows calls tables in text, wherever Excel is installed.
+        "application/vnd.ms-excel" if by_name == Some(Kind::Csv) => Ok(by_name),
+        // Plain text is also what those send who know no better.
+        "text/plain" if by_name.is_some_and(Kind::is_text) => Ok(by_name),
+        plain => match Kind::from_media_type(plain) {
+            Some(kind) => Ok(Some(kind)),
+            None if plain.starts_with("image/") => Err(Fault::new(
+                ErrorWord::UnsupportedImageType,
+                "pictures must be PNG, JPEG, GIF or WebP",
+            )),
+            None => Err(unsupported()),
+        },
+    }
+}
+
+/// What a file is by its bytes.
+fn found(bytes: &[u8], said: Option<Kind>, name: &str, rules: &InputRules) -> Result<Kind, Fault> {
+    if let Some(image) = image(bytes) {
+        return Ok(image);
+    }
+    if bytes.starts_with(b"%PDF-") {
+        check_pdf(bytes)?;
+        return Ok(Kind::Pdf);
+    }
+    // What Office makes of a document with a password, and what it made long ago.
+    if bytes.starts_with(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") {
+        let office = said.or_else(|| Kind::from_name(name));
+        return Err(match office {
+            Some(kind) if kind.is_office() => locked(),
+            Some(kind) => mismatch(kind),
+            None => unsupported(),
+        });
+    }
+    if bytes.starts_with(b"PK\x03\x04") {
+        let mut package = Package::open(bytes, rules)?;
+        let kind = package
+            .kind()
+            .ok_or_else(|| said.map_or_else(unsupported, mismatch))?;
+        if package.has_macros() {
+            return Err(with_macros());
+        }
+        package.measure()?;
+        return Ok(kind);
+    }
+    let by_name = said.or_else(|| Kind::from_name(name));
+    match by_name {
+        Some(kind) if !kind.is_text() => Err(mismatch(kind)),
+        _ if is_html(bytes) => Err(Fault::new(
+            by_name.map_or(ErrorWord::UnsupportedFileType, |_| {
+                ErrorWord::UnsupportedType
+            }),
+            "the file is a web page: it may be what is shown instead of the file",
+        )),
+        _ if decode(bytes).is_none() => Err(by_name.map_or_else(unsupported, mismatch)),
+        Some(kind) => Ok(kind),
+        None => Err(unsupported()),
+    }
+}
+
+/// The picture that begins like this.
+fn image(bytes: &[u8]) -> Option<Kind> {
+    if bytes.len() < 12 {
+        None
+    } else if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        Some(Kind::Png)
+    } else if bytes.starts_with(b"\xff\xd8\xff") {
+        Some(Kind::Jpeg)
+    } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
+        Some(Kind::Gif)
+    } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        Some(Kind::WebP)
+    } else {
+        None
+    }
+}
+
+/// Whether somebody sent a web page.
+fn is_html(bytes: &[u8]) -> bool {
+    let beginning = bytes.get(..1_024).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(beginning).to_ascii_lowercase();
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    ["<!doctype html", "<html", "<head", "<body", "<script"]
+        .iter()
+        .any(|tag| text.starts_with(tag))
+}
+
+fn unsupported() -> Fault {
+    Fault::new(
+        ErrorWord::UnsupportedFileType,
+        "the format is not supported: send PDF, DOCX, XLSX, PPTX, CSV, TXT, MD, JSON, PNG, JPEG, GIF or WebP",
+    )
+}
+
+/// The bytes are something else than they say.
+fn mismatch(said: Kind) -> Fault {
+    let word = if said.is_image() {
+        ErrorWord::UnsupportedImageType
+    } else {
+        ErrorWord::UnsupportedFileType
+    };
+    let name = said.extension().to_ascii_uppercase();
+    Fault::new(
+        word,
+        format!("the file is not the {name} that it says it is"),
+    )
 }

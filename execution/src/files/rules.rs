@@ -175,6 +175,8 @@ pub struct InputRules {
     pub images: usize,
     /// Documents of one message.
     pub documents: usize,
+    /// Bytes of all attachments of one message.
+    pub message_bytes: u64,
     /// Bytes that all of a document may have once it is unpacked.
     pub unpacked_bytes: u64,
     /// How many times its packed size a part of a document may have, if it is not small.
@@ -200,6 +202,7 @@ impl Default for InputRules {
             document_bytes: 5 * MIB,
             images: 20,
             documents: 5,
+            message_bytes: 25 * MIB,
             unpacked_bytes: 64 * MIB,
             unpacked_ratio: 200,
             entries: 4_096,

@@ -5,7 +5,9 @@
 use super::may_pass;
 use super::options::{WorkerMetrics, WorkerOptions};
 use super::paper::Paper;
-use interzone_hub::{Agent, AgentError, HubError, Outcome, Run, Task, Turn, TurnStart};
+use crate::agents::{refused, stopped};
+use crate::intake::{Intake, Listener, add_skipped};
+use interzone_hub::{Agent, AgentError, HubError, Outcome, Output, Run, Task, Turn, TurnStart};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -70,7 +72,15 @@ impl Attendant {
         let paper = Paper::new(run.clone());
         let mut work = Work::new();
         let (worker, given, output) = (agent.clone(), turn.clone(), paper.clone());
-        work.spawn(async move { worker.run(given, output).await });
+        match &self.options.intake {
+            Some(intake) if Intake::concerns(&turn) => {
+                let (intake, run) = (intake.clone(), run.clone());
+                work.spawn(async move { with_files(&intake, &run, worker, given, output).await });
+            }
+            _ => {
+                work.spawn(async move { worker.run(given, output).await });
+            }
+        }
         let beside = async {
             let (_, lease, _) = tokio::join!(
                 run.watch_for_cancel(),
@@ -224,6 +234,52 @@ impl Attendant {
             }
         }
     }
+}
+
+/// Takes the attachments of a turn in, and lets the agent work with those that could be taken. What was
+/// fetched is kept, so that another attempt need not fetch it again.
+async fn with_files(
+    intake: &Intake,
+    run: &Run,
+    agent: Arc<dyn Agent>,
+    turn: Turn,
+    output: Arc<dyn Output>,
+) -> Result<Outcome, AgentError> {
+    let stop = turn.stop.clone();
+    let prepared = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Err(stopped()),
+        prepared = intake.prepare(turn) => prepared,
+    };
+    let (prepared, kept) = match prepared {
+        Ok(mut prepared) => {
+            let kept = prepared.kept.take();
+            (Ok(prepared), kept)
+        }
+        Err(unprepared) => (Err(unprepared.said), unprepared.kept),
+    };
+    if let Some(kept) = kept {
+        match run.replace_message(kept).await {
+            Ok(()) => {}
+            Err(HubError::Stopped) => return Err(stopped()),
+            Err(error) => {
+                let task = &run.item().task_id;
+                tracing::warn!(%task, %error, "fetched attachments are not kept; another attempt fetches them again");
+            }
+        }
+    }
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(said) => return Ok(Outcome::Failed(said)),
+    };
+    if prepared.skipped.is_empty() {
+        return agent.run(prepared.turn, output).await;
+    }
+    let listener = Listener::new(output);
+    let outcome = agent.run(prepared.turn, listener.clone()).await?;
+    add_skipped(outcome, &prepared.skipped, &prepared.sentence, &listener)
+        .await
+        .map_err(refused)
 }
 
 fn written(run: &Run, ended: Result<Task, HubError>, word: &'static str) -> &'static str {

@@ -1,9 +1,11 @@
 //! How much the workers do at once, how long they wait, and whom they tell.
 
+use crate::intake::Intake;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Retention, RetryPolicy};
 use interzone_protocol::vocab::AgentId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How the workers of a node work.
@@ -34,6 +36,8 @@ pub struct WorkerOptions {
     pub sweep_every: Duration,
     /// How often queues are measured.
     pub gauges_every: Duration,
+    /// Who takes attachments in before an agent gets them; without it they are given as they came.
+    pub intake: Option<Arc<Intake>>,
 }
 
 impl WorkerOptions {
@@ -66,6 +70,7 @@ impl WorkerOptions {
             retention: Retention::default(),
             sweep_every: Duration::from_secs(60),
             gauges_every: Duration::from_secs(15),
+            intake: None,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::access::Caller;
 use crate::error::HubError;
 use crate::event::{EventBody, Subject};
 use crate::outbox::OutboxEntry;
-use crate::packed::{HasParts, Packed};
+use crate::packed::{FETCH, HasParts, Packed};
 use crate::ports::{EventRow, Fence, Op, StoreError};
 use crate::task::{Push, Task};
 use crate::topic::{Signal, SignalBody};
@@ -97,7 +97,18 @@ impl Draft {
             index,
             message: message.clone(),
         });
-        (index, message)
+        (index, message.without_member(FETCH))
+    }
+
+    /// Puts a message in the place of another. The log is not told: what was said stays said.
+    pub(super) fn replace_message(&mut self, index: u32, message: Message) {
+        let message = self.pack(message);
+        let task_id = self.task.id.clone();
+        self.op(Op::ReplaceMessage {
+            task_id,
+            index,
+            message,
+        });
     }
 
     /// Adds a message to the task's history, and says so in the log.

@@ -12,7 +12,7 @@ use crate::failure::failure;
 use crate::ports::{Fence, Op, WorkClaim, WorkItem};
 use crate::task::Task;
 use interzone_protocol::vocab::{AgentId, Message, Role, TaskState, Timestamp};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,8 @@ pub struct Run {
     node: String,
     stop: CancellationToken,
     text: Mutex<Growing>,
+    /// The place of the message that is being answered.
+    asked: OnceLock<u32>,
     /// Held while growing text is written.
     writing: tokio::sync::Mutex<()>,
 }
@@ -86,6 +88,7 @@ impl Hub {
                     waiting: String::new(),
                     since: now,
                 }),
+                asked: OnceLock::new(),
                 writing: tokio::sync::Mutex::new(()),
             })
         };
@@ -176,6 +179,8 @@ impl Run {
             return Ok(TurnStart::Nothing);
         };
         let message = history.remove(asked);
+        // A run is begun again only if the store did not answer, and then it is the same message.
+        let _ = self.asked.set(u32::try_from(asked).unwrap_or(u32::MAX));
         let attempt = self.item.attempt;
         let stop = self.stop.clone();
         Ok(TurnStart::Turn(Box::new(Turn {
@@ -185,6 +190,24 @@ impl Run {
             attempt,
             stop,
         })))
+    }
+
+    /// Keeps the message that is being answered in another form, such as with its attachments fetched,
+    /// for the next time that the task is read or taken up. Watchers are not told.
+    ///
+    /// # Errors
+    /// It is too large, the claim is lost, or the store did not do it.
+    pub async fn replace_message(&self, message: Message) -> Result<(), HubError> {
+        let Some(index) = self.asked.get().copied() else {
+            return Ok(());
+        };
+        self.hub.inner.limits.message(&message)?;
+        let decide = |draft: &mut Draft| {
+            draft.replace_message(index, message.clone());
+            Ok(())
+        };
+        self.write(decide).await?;
+        Ok(())
     }
 
     /// Ends the turn. Messages that came while it lasted begin another.

@@ -63,6 +63,16 @@ pub enum Op {
         /// The message.
         message: Packed<Message>,
     },
+    /// Puts a message in the place of the one that is there. Where there is none, it fails with
+    /// [`Conflict`](super::StoreError::Conflict).
+    ReplaceMessage {
+        /// The task.
+        task_id: TaskId,
+        /// Its place, counted from zero.
+        index: u32,
+        /// The message.
+        message: Packed<Message>,
+    },
     /// Adds an artifact to a task, or puts it in the place of the one with its id.
     PutArtifact {
         /// The task.

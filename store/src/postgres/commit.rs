@@ -152,6 +152,7 @@ impl<'a> Named<'a> {
                 }
                 Op::Claim(_)
                 | Op::AddMessage { .. }
+                | Op::ReplaceMessage { .. }
                 | Op::PutArtifact { .. }
                 | Op::PutBlob { .. }
                 | Op::CreateStream(_)

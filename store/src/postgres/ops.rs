@@ -50,6 +50,15 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             params![task_id.as_str(), i64::from(*index), to_text(message)?],
             IfNone::Conflict,
         )],
+        Op::ReplaceMessage {
+            task_id,
+            index,
+            message,
+        } => vec![step(
+            "UPDATE messages SET body = $3 WHERE task_id = $1 AND place = $2",
+            params![task_id.as_str(), i64::from(*index), to_text(message)?],
+            IfNone::Conflict,
+        )],
         Op::PutArtifact {
             task_id,
             artifact_id,

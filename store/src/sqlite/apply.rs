@@ -23,6 +23,10 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
             let sql = "INSERT INTO messages (task_id, idx, body) VALUES (?1, ?2, ?3)";
             once(session.run(sql, params![task_id.as_str(), index, text])?)
         }
+        Op::ReplaceMessage { task_id, index, .. } => {
+            let sql = "UPDATE messages SET body = ?3 WHERE task_id = ?1 AND idx = ?2";
+            once(session.run(sql, params![task_id.as_str(), index, text])?)
+        }
         Op::PutArtifact {
             task_id,
             artifact_id,

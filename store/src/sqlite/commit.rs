@@ -79,7 +79,9 @@ fn changed(ops: &[Op]) -> Vec<TaskId> {
                 continue;
             }
             Op::UpdateTask(task) => &task.id,
-            Op::AddMessage { task_id, .. } | Op::PutArtifact { task_id, .. } => task_id,
+            Op::AddMessage { task_id, .. }
+            | Op::ReplaceMessage { task_id, .. }
+            | Op::PutArtifact { task_id, .. } => task_id,
             _ => continue,
         };
         // Few in one commit, and mostly the same.
@@ -97,7 +99,9 @@ impl Step {
             Op::CreateTask(task) | Op::UpdateTask(task) => {
                 task.status.as_ref().map(to_text).transpose()?
             }
-            Op::AddMessage { message, .. } => Some(to_text(message)?),
+            Op::AddMessage { message, .. } | Op::ReplaceMessage { message, .. } => {
+                Some(to_text(message)?)
+            }
             Op::PutArtifact { artifact, .. } => Some(to_text(artifact)?),
             Op::PutBlob { subject: of, .. } => {
                 subject = Some(of.key());

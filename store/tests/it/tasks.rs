@@ -5,7 +5,7 @@ use crate::make::{
     agent, artifact, at, commit, commit_at, create, json, made, message, next, owner, push,
     put_push, said, sub_id, task, task_id, update,
 };
-use interzone_hub::ports::Op;
+use interzone_hub::ports::{Op, StoreError};
 use interzone_hub::{Packed, Push, Task};
 use interzone_protocol::vocab::{
     Artifact, ArtifactId, ContextId, Message, Metadata, Part, Priority, Role, TaskState,
@@ -134,6 +134,16 @@ async fn have_messages_in_their_places(on: Engine) {
     };
     store.commit(commit(vec![op])).await.unwrap();
     assert_eq!(store.messages(&id, 12..13).await.unwrap(), [whole]);
+    let other = Packed::pack(Message::user_text("other")).0;
+    let replace = |index| Op::ReplaceMessage {
+        task_id: id.clone(),
+        index,
+        message: other.clone(),
+    };
+    store.commit(commit(vec![replace(12)])).await.unwrap();
+    assert_eq!(store.messages(&id, 12..14).await.unwrap(), [other.clone()]);
+    let nowhere = store.commit(commit(vec![replace(13)])).await;
+    assert!(matches!(nowhere, Err(StoreError::Conflict)), "{nowhere:?}");
 }
 
 async fn have_artifacts_in_the_order_of_their_first_coming(on: Engine) {

@@ -14,6 +14,7 @@ mod zone;
 mod agentcore;
 mod agents;
 mod bad_input;
+mod consent;
 mod crash;
 mod floods;
 mod forged;

@@ -1,10 +1,11 @@
 //! What the demo agent says about what was attached: a name, a type, a size, and a first line.
 //!
-//! Contents are looked at, never run, opened or fetched.
+//! Contents are looked at, never run or fetched.
 
 use super::shortened;
+use crate::files::{InputRules, Kind, read_text};
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use interzone_protocol::vocab::{Encoding, Message, Part, PartKind};
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -24,12 +25,15 @@ pub(super) fn any(message: &Message) -> bool {
 }
 
 /// A line for each attachment.
-pub(super) fn listed(message: &Message) -> String {
-    let lines = message.parts().iter().filter(is_attachment).map(described);
-    lines.collect::<Vec<String>>().join("\n")
+pub(super) async fn listed(message: &Message) -> String {
+    let mut lines = Vec::new();
+    for part in message.parts().iter().filter(is_attachment) {
+        lines.push(described(part).await);
+    }
+    lines.join("\n")
 }
 
-fn described(part: &Part) -> String {
+async fn described(part: &Part) -> String {
     let (what, usual) = match part.kind() {
         PartKind::Text => ("text", "text/plain"),
         PartKind::Data => ("data", "application/json"),
@@ -47,9 +51,15 @@ fn described(part: &Part) -> String {
         None => "size unknown".to_owned(),
     };
     let mut line = format!("- {name} ({}, {size})", shortened(media_type, QUOTE));
-    if is_text(media_type)
-        && let Some(first) = first_line(part)
-    {
+    let first = match is_text(media_type) {
+        true => first_line(part),
+        false => None,
+    };
+    let first = match first {
+        Some(first) => Some(first),
+        None => read(part, media_type).await,
+    };
+    if let Some(first) = first {
         // Writing to a string cannot fail.
         let _ = write!(line, ": \"{first}\"");
     }
@@ -100,6 +110,23 @@ fn first_line(part: &Part) -> Option<String> {
         Err(_) => return None,
     };
     quoted(text)
+}
+
+/// The first line of a document, and of a text that is not in UTF-8.
+async fn read(part: &Part, media_type: &str) -> Option<String> {
+    let kind = Kind::from_media_type(media_type).filter(|kind| !kind.is_image())?;
+    if part.encoding() != Some(Encoding::Base64) {
+        return None;
+    }
+    let bytes = STANDARD.decode(part.as_text()?.as_bytes()).ok()?;
+    let text = read_text(kind, bytes.into(), &InputRules::default())
+        .await
+        .ok()?;
+    // The titles of sheets and slides are not theirs.
+    let title = |line: &&str| line.starts_with('[') && line.ends_with(']');
+    let mut lines = text.lines().map(str::trim);
+    let line = lines.find(|line| !line.is_empty() && (!kind.is_office() || !title(line)))?;
+    quoted(line)
 }
 
 fn quoted(text: &str) -> Option<String> {

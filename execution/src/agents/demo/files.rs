@@ -2,6 +2,7 @@
 //!
 //! Names are made of a few safe characters, whatever was asked for.
 
+use crate::files::{self, Fault, FileRules, Kind, Made, MakeFile};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interzone_protocol::vocab::{Artifact, ArtifactId, InvalidId, Part};
@@ -13,82 +14,43 @@ const ROWS: usize = 3;
 /// How much of what was asked for is in a file's name.
 const LONGEST_NAME: usize = 40;
 
-/// What kind of file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Csv,
-    Json,
-    Text,
-    Markdown,
+/// The kind of file that somebody names, if it is one that this agent makes.
+pub(super) fn kind(name: &str) -> Option<Kind> {
+    let kinds = [Kind::Csv, Kind::Json, Kind::Text, Kind::Markdown];
+    let name = name.to_ascii_lowercase();
+    kinds.into_iter().find(|kind| kind.extension() == name)
 }
 
-impl Kind {
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        match name.to_ascii_lowercase().as_str() {
-            "csv" => Some(Self::Csv),
-            "json" => Some(Self::Json),
-            "txt" => Some(Self::Text),
-            "md" => Some(Self::Markdown),
-            _ => None,
-        }
-    }
-
-    const fn ending(self) -> &'static str {
-        match self {
-            Self::Csv => "csv",
-            Self::Json => "json",
-            Self::Text => "txt",
-            Self::Markdown => "md",
-        }
-    }
-
-    const fn media_type(self) -> &'static str {
-        match self {
-            Self::Csv => "text/csv",
-            Self::Json => "application/json",
-            Self::Text => "text/plain",
-            Self::Markdown => "text/markdown",
-        }
-    }
-}
-
-/// A file.
-pub(super) struct Made {
-    pub(super) name: String,
-    pub(super) bytes: Vec<u8>,
-    kind: Kind,
-}
-
-impl Made {
-    /// The file as an artifact. `place` tells it from others of its task, and is the same when the
-    /// turn is run again.
-    pub(super) fn into_artifact(self, place: usize, by: &str) -> Result<Artifact, InvalidId> {
-        let size = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
-        let part = Part::file(STANDARD.encode(&self.bytes))
-            .with_filename(self.name.clone())
-            .with_media_type(self.kind.media_type())
-            .with_size(size);
-        let id = ArtifactId::new(format!("demo-file-{place}"))?;
-        Ok(Artifact::new(id, self.name)
-            .with_created_by(by)
-            .with_part(part))
-    }
+/// The file as an artifact. `place` tells it from others of its task, and is the same when the turn is
+/// run again.
+pub(super) fn into_artifact(made: Made, place: usize, by: &str) -> Result<Artifact, InvalidId> {
+    let size = u64::try_from(made.bytes.len()).unwrap_or(u64::MAX);
+    let part = Part::file(STANDARD.encode(&made.bytes))
+        .with_filename(made.name.clone())
+        .with_media_type(made.media_type)
+        .with_size(size);
+    let id = ArtifactId::new(format!("demo-file-{place}"))?;
+    Ok(Artifact::new(id, made.name)
+        .with_created_by(by)
+        .with_part(part))
 }
 
 /// Makes a file from what was asked for.
-pub(super) fn make(kind: Kind, text: &str) -> Made {
+pub(super) fn make(kind: Kind, text: &str) -> Result<Made, Fault> {
     let content = match kind {
         Kind::Csv => csv(text),
         Kind::Json => json(text),
-        Kind::Text if text.is_empty() => "A text file, made by the demo agent.\n".to_owned(),
-        Kind::Text => format!("{text}\n"),
         Kind::Markdown => markdown(text),
+        _ if text.is_empty() => "A text file, made by the demo agent.\n".to_owned(),
+        _ => format!("{text}\n"),
     };
-    Made {
-        name: format!("{}.{}", name(text), kind.ending()),
-        bytes: content.into_bytes(),
-        kind,
-    }
+    let request = MakeFile {
+        file_name: Some(name(text)),
+        format: Some(kind.extension().to_owned()),
+        content: Some(Value::String(content)),
+        ..MakeFile::default()
+    };
+    files::make(&request, &FileRules::default())
 }
 
 /// `demo`, and what is plain in the text: never a path, never a name that some system reserves.
@@ -160,7 +122,7 @@ mod tests {
     use super::*;
 
     fn content(kind: Kind, text: &str) -> String {
-        String::from_utf8(make(kind, text).bytes).unwrap()
+        String::from_utf8(make(kind, text).unwrap().bytes).unwrap()
     }
 
     #[test]
@@ -172,6 +134,8 @@ mod tests {
         );
         assert!(content(Kind::Csv, "").starts_with("name,value\r\n"));
         assert!(content(Kind::Csv, ",").starts_with("\"\",\"\"\r\n"));
+        // What a spreadsheet would run is text.
+        assert!(content(Kind::Csv, "=1+1,b").starts_with("'=1+1,b\r\n"));
     }
 
     #[test]
@@ -197,10 +161,10 @@ mod tests {
             ("Привет", "demo.txt"),
             ("", "demo.txt"),
         ] {
-            assert_eq!(make(Kind::Text, text).name, expected);
+            assert_eq!(make(Kind::Text, text).unwrap().name, expected);
         }
-        assert!(make(Kind::Text, &"word ".repeat(100)).name.len() <= LONGEST_NAME + 4);
-        assert_eq!(make(Kind::Text, &"x".repeat(100)).name, "demo.txt");
+        assert!(make(Kind::Text, &"word ".repeat(100)).unwrap().name.len() <= LONGEST_NAME + 4);
+        assert_eq!(make(Kind::Text, &"x".repeat(100)).unwrap().name, "demo.txt");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::agents::tests::{Kept, turn};
+use crate::files::{Kind, samples};
 use base64::Engine;
 use interzone_protocol::vocab::{Json, Part, PartKind};
 
@@ -160,4 +161,26 @@ async fn it_names_what_was_attached() {
 - audio (audio/*, 7 bytes)
 - file (text/plain, 2 bytes)"#;
     assert_eq!(words(&outcome), expected);
+}
+
+#[tokio::test]
+async fn it_quotes_documents_too() {
+    let encode = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+    let of = |kind: Kind, bytes: &[u8]| {
+        let name = format!("a.{}", kind.extension());
+        Part::file(encode(bytes))
+            .with_filename(name)
+            .with_media_type(kind.media_type())
+    };
+    let japanese = encoding_rs::SHIFT_JIS.encode("売上の表\r\n1").0;
+    let parts = vec![
+        of(Kind::Pdf, &samples::pdf(&["Annual report"])),
+        of(Kind::Xlsx, &samples::xlsx()),
+        of(Kind::Csv, &japanese),
+    ];
+    let message = Message::new(Role::User, parts).unwrap();
+    let said = words(&told(message, Vec::new()).await.0);
+    for line in [": \"Annual report\"", ": \"made\"", ": \"売上の表\""] {
+        assert!(said.contains(line), "{line} is not in {said}");
+    }
 }

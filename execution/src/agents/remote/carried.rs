@@ -85,7 +85,8 @@ impl Carried {
         let zone: Option<ZoneCall> = metadata.and_then(|all| all.get("zone"));
         let call = zone.clone().unwrap_or_default();
         let own = || turn.task.id.to_string();
-        let told = passed.traceparent.or(call.traceparent);
+        let attached = metadata.and_then(|all| all.get("traceparent"));
+        let told: Option<String> = attached.or(call.traceparent).or(passed.traceparent);
         let trace = told.as_deref().and_then(TraceParent::parse);
         let trace = trace.map(|parent| parent.child());
         let trace = trace.or_else(|| telemetry::current(&tracing::Span::current()));

@@ -89,11 +89,11 @@ impl<'o> Passing<'o> {
 
 /// What was said since the question at `asked`, or else since an agent last spoke, and what was said
 /// before. What a thread said before the task began is context, and was not said to us.
-pub(super) fn since<'t>(
-    turn: &'t Turn,
+pub(super) fn since(
+    turn: &Turn,
     asked: Option<usize>,
     from_thread: bool,
-) -> (Vec<&'t Message>, &'t [Message]) {
+) -> (Vec<&Message>, &[Message]) {
     let history = &turn.history;
     let spoken = || {
         history

@@ -1,7 +1,7 @@
 //! What each method does: read, ask the hub, say what came of it. Rules live in the hub, shapes in
 //! `convert`, codes in `errors`.
 
-use super::convert;
+use super::{convert, members};
 use crate::rpc::errors::{self, Fault};
 use crate::rpc::{Context, Reply};
 use crate::webhooks::{CHANNEL, Target};
@@ -12,7 +12,7 @@ use interzone_protocol::acp::{
     TaskNotification, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
     TasksSendParams, TasksSubscribeParams, TasksUnsubscribeParams,
 };
-use interzone_protocol::vocab::{Json, StreamId, StreamState, TaskId, TaskState};
+use interzone_protocol::vocab::{Json, Metadata, StreamId, StreamState, TaskId, TaskState};
 use serde::{Serialize, Serializer};
 
 type Outcome = Result<Reply, Fault>;
@@ -49,7 +49,7 @@ pub(crate) async fn create(cx: &Context<'_>, params: TasksCreateParams) -> Outco
             ..Route::default()
         },
         priority: params.priority.unwrap_or_default(),
-        metadata: params.metadata,
+        metadata: traced(cx, params.metadata),
         ..NewTask::new(message.clone())
     };
     let task = cx.hub().create_task(cx.caller, new).await;
@@ -58,6 +58,14 @@ pub(crate) async fn create(cx: &Context<'_>, params: TasksCreateParams) -> Outco
     Ok(Reply::Acp(MethodResult::Task {
         task: convert::begun(&task, message),
     }))
+}
+
+/// What the caller attached, and its place in a trace if it sent one, for agents that pass the task on.
+fn traced(cx: &Context<'_>, attached: Option<Metadata>) -> Option<Metadata> {
+    let Some(trace) = &cx.origin.trace else {
+        return attached;
+    };
+    members::add(attached.as_ref(), "traceparent", &trace.to_string()).or(attached)
 }
 
 pub(crate) async fn send(cx: &Context<'_>, params: TasksSendParams) -> Outcome {
@@ -98,9 +106,7 @@ impl Shown {
             task: convert::detail(detail, self.messages, self.artifacts),
         }
     }
-}
 
-impl Shown {
     /// What was written for all, if it may be shown to this one. It was checked when it was written, so
     /// nobody has to look at it again.
     pub(crate) fn written(&self) -> Option<&str> {

@@ -2,6 +2,7 @@
 //!
 //! The bot token comes as far as the params and no further.
 
+use interzone_edge::request::TraceParent;
 use interzone_hub::{Once, Task};
 use interzone_jsonrpc::RequestId;
 use interzone_protocol::vocab::{
@@ -41,11 +42,21 @@ pub(super) struct Asked {
     pub(super) correlation_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rpc_id: Option<String>,
+    /// How often it was passed on before it came here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hops: Option<u32>,
+    /// Its place in the caller's trace, for agents that pass it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
 }
 
 impl Asked {
     /// What a call says.
-    pub(super) fn by(params: &ExecuteTaskParams, id: Option<&RequestId<'_>>) -> Self {
+    pub(super) fn by(
+        params: &ExecuteTaskParams,
+        id: Option<&RequestId<'_>>,
+        trace: Option<&TraceParent>,
+    ) -> Self {
         Self {
             channel: Some(params.channel.clone()),
             thread_ts: params.thread_ts.clone(),
@@ -53,6 +64,8 @@ impl Asked {
             user_id: params.user_id.clone(),
             correlation_id: params.correlation_id.clone(),
             rpc_id: id.map(|id| id_text(id).into_owned()),
+            hops: params.hops,
+            traceparent: trace.map(ToString::to_string),
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) async fn execute(cx: &Context<'_>, mut params: ExecuteTaskParams) -> 
     if let Some(given) = given.and_then(Correlation::given) {
         cx.correlate(given);
     }
-    let asked = Asked::by(&params, cx.id);
+    let asked = Asked::by(&params, cx.id, cx.origin.trace.as_ref());
     let once = convert::once(cx.id, &params);
     let attachments = params.attachments.take().unwrap_or_default();
     let message = convert::message(&params.text, attachments);

@@ -168,14 +168,14 @@ async fn up_ask_watch_and_cancel() {
 }
 
 /// Adds something to the issuer's lists beside the running zone.
-async fn add(zone: &Zone, arguments: &[&str]) -> Value {
+pub(super) async fn add(zone: &Zone, arguments: &[&str]) -> Value {
     let config = zone.config.to_str().unwrap().to_owned();
     let (verb, rest) = arguments.split_at(1);
     let all = [verb, &["--config", &config], rest].concat();
     json_of(zone.world.folder.path(), &all).await
 }
 
-fn text<'a>(value: &'a Value, names: &[&str]) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, names: &[&str]) -> &'a str {
     let found = names.iter().find_map(|name| value[name].as_str());
     found.unwrap_or_else(|| panic!("none of {names:?} in {value}"))
 }

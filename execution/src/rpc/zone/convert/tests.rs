@@ -42,7 +42,7 @@ fn the_token_is_kept_nowhere() {
     let mut params = ExecuteTaskParams::new("C1", "hello", "xoxb-secret");
     params.user_id = Some("U1".to_owned());
     let id = RequestId::from(ID);
-    let asked = Asked::by(&params, Some(&id));
+    let asked = Asked::by(&params, Some(&id), None);
     let kept = asked.metadata().unwrap();
     assert!(!kept.as_str().contains("xoxb"), "{}", kept.as_str());
     assert_eq!(kept.get(MEMBER), Some(asked.clone()));

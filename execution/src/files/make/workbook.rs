@@ -1,0 +1,126 @@
+//! Workbooks. Texts are stored as texts, so that none is a formula; numbers stay numbers.
+
+use super::csv::{parsed, text};
+use super::{MakeFile, Sheet, failed};
+use crate::files::Fault;
+use rust_xlsxwriter::{Workbook, Worksheet, XlsxError};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// Sheets of a workbook.
+const SHEETS: usize = 100;
+
+/// Cells of a workbook: more would not fit into any file that may leave.
+const CELLS: usize = 1_000_000;
+
+/// Characters of a cell and of a sheet's name, as Excel has it.
+const CELL: usize = 32_767;
+const NAME: usize = 31;
+
+/// The largest whole number that a cell holds exactly.
+const EXACT: u64 = 1 << 53;
+
+pub(super) fn make(request: &MakeFile) -> Result<Vec<u8>, Fault> {
+    let sheets = sheets(request)?;
+    let cells: usize = sheets
+        .iter()
+        .flat_map(|sheet| &sheet.rows)
+        .map(Vec::len)
+        .sum();
+    if sheets.len() > SHEETS || cells > CELLS {
+        return Err(failed("the workbook has too many sheets or cells"));
+    }
+    let mut workbook = Workbook::new();
+    let mut taken = HashSet::new();
+    for (index, sheet) in sheets.iter().enumerate() {
+        let name = name(
+            sheet.name.as_deref().unwrap_or_default(),
+            index + 1,
+            &mut taken,
+        );
+        let page = workbook.add_worksheet();
+        fill(page, name, sheet).map_err(|_| failed("the workbook cannot be made"))?;
+    }
+    let bytes = workbook.save_to_buffer();
+    bytes.map_err(|_| failed("the workbook cannot be made"))
+}
+
+/// The sheets that were asked for, or the one that rows or a table in text make.
+fn sheets(request: &MakeFile) -> Result<Cow<'_, [Sheet]>, Fault> {
+    let one = |rows| Cow::Owned(vec![Sheet { name: None, rows }]);
+    match (&request.sheets, &request.rows, &request.content) {
+        (Some(sheets), _, _) if !sheets.is_empty() => Ok(Cow::Borrowed(sheets)),
+        (_, Some(rows), _) if !rows.is_empty() => Ok(one(rows.clone())),
+        (_, _, Some(Value::String(content))) if !content.trim().is_empty() => {
+            let row = |row: Vec<String>| row.into_iter().map(number_or_text).collect();
+            Ok(one(parsed(content).into_iter().map(row).collect()))
+        }
+        _ => Err(failed(
+            "`sheets` must be the sheets of the workbook, each with `rows`",
+        )),
+    }
+}
+
+/// In a table that is text, only what is written as a plain number is one: no leading zeros are lost.
+fn number_or_text(cell: String) -> Value {
+    match serde_json::from_str::<serde_json::Number>(&cell) {
+        Ok(number) if number.to_string() == cell => Value::Number(number),
+        _ => Value::String(cell),
+    }
+}
+
+fn fill(page: &mut Worksheet, name: String, sheet: &Sheet) -> Result<(), XlsxError> {
+    page.set_name(name)?;
+    for (row, cells) in (0_u32..).zip(&sheet.rows) {
+        for (column, cell) in (0_u16..).zip(cells) {
+            match cell {
+                Value::Null => {}
+                Value::Bool(value) => {
+                    page.write_boolean(row, column, *value)?;
+                }
+                Value::Number(number) => match exact(number) {
+                    Some(value) => {
+                        page.write_number(row, column, value)?;
+                    }
+                    None => {
+                        page.write_string(row, column, number.to_string())?;
+                    }
+                },
+                other => {
+                    let words: String = text(other).chars().take(CELL).collect();
+                    page.write_string(row, column, words)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A number that a cell can hold; longer ones, such as those of orders and cards, would change.
+fn exact(number: &serde_json::Number) -> Option<f64> {
+    let whole = number.as_u64().or(number.as_i64().map(i64::unsigned_abs));
+    match whole {
+        Some(whole) if whole > EXACT => None,
+        _ => number.as_f64(),
+    }
+}
+
+/// A name for a sheet that Excel takes and no other sheet has.
+fn name(asked: &str, number: usize, taken: &mut HashSet<String>) -> String {
+    let plain =
+        |c: &char| !c.is_control() && !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\');
+    let clean: String = asked.chars().filter(plain).take(NAME).collect();
+    let clean = clean.trim_matches(['\'', ' ']).to_owned();
+    let reserved = clean.is_empty() || clean.eq_ignore_ascii_case("history");
+    let mut name = match reserved {
+        true => format!("Sheet{number}"),
+        false => clean,
+    };
+    let mut next = number;
+    while !taken.insert(name.to_lowercase()) {
+        name = format!("Sheet{next}");
+        next += 1;
+    }
+    name
+}

@@ -1,0 +1,203 @@
+//! AgentCore's way to a zone, with a signature that others judge.
+
+use super::contract;
+use super::place::Place;
+use bytes::Bytes;
+use interzone_client::aws::{AgentCore, AgentCoreAuth, AgentCoreOptions, AwsKeys, AwsSigner};
+use interzone_client::{
+    ByteStream, Client, Error, Https, HttpsOptions, RetryPolicy, Transport, TransportError,
+};
+use interzone_protocol::zone::{ErrorWord, ExecuteTaskParams};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+
+const REGION: &str = "eu-west-1";
+const ARN: &str = "arn:aws:bedrock-agentcore:eu-west-1:123456789012:runtime/zone-a1";
+
+/// The platform, played by a program of others' making.
+struct Platform {
+    url: String,
+    _child: Child,
+}
+
+#[expect(clippy::disallowed_methods, reason = "test.sh tells where it is")]
+fn python() -> String {
+    std::env::var("INTERZONE_TEST_PYTHON").expect(
+        "INTERZONE_TEST_PYTHON is not set: run ./test.sh --only test, or scripts/peers.sh install \
+         and then eval \"$(scripts/peers.sh env)\" first",
+    )
+}
+
+impl Platform {
+    async fn before(zone: &str, place: &Place) -> Self {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/agentcore.py");
+        let mut child = Command::new(python())
+            .arg(program)
+            .env("SSL_CERT_FILE", &place.files.ca)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let setup = json!({"zone": zone, "token": place.token, "region": REGION,
+            "access_key": "AKIDEXAMPLE", "secret_key": "s3cret", "session_token": "t0ken"});
+        let stdin = child.stdin.as_mut().unwrap();
+        stdin
+            .write_all(format!("{setup}\n").as_bytes())
+            .await
+            .unwrap();
+        stdin.flush().await.unwrap();
+        let mut port = String::new();
+        let mut stdout = BufReader::new(child.stdout.as_mut().unwrap());
+        stdout.read_line(&mut port).await.unwrap();
+        Self {
+            url: format!("http://127.0.0.1:{}", port.trim()),
+            _child: child,
+        }
+    }
+
+    async fn seen(&self) -> Vec<Value> {
+        let answer = reqwest::get(format!("{}/seen", self.url)).await.unwrap();
+        serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+    }
+}
+
+/// Keeps the bodies that go through, and may change what is sent.
+struct Between {
+    inner: Arc<dyn Transport>,
+    bodies: Mutex<Vec<String>>,
+    tamper: fn(&mut http::Request<Bytes>),
+}
+
+#[async_trait::async_trait]
+impl Transport for Between {
+    async fn send(
+        &self,
+        mut request: http::Request<Bytes>,
+    ) -> Result<http::Response<ByteStream>, TransportError> {
+        let digest = Sha256::digest(request.body());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.bodies.lock().unwrap().push(hex);
+        (self.tamper)(&mut request);
+        self.inner.send(request).await
+    }
+}
+
+fn between(inner: Arc<dyn Transport>, tamper: fn(&mut http::Request<Bytes>)) -> Arc<Between> {
+    Arc::new(Between {
+        inner,
+        bodies: Mutex::default(),
+        tamper,
+    })
+}
+
+fn keys() -> AwsKeys {
+    AwsKeys::new("AKIDEXAMPLE", "s3cret").with_session_token("t0ken")
+}
+
+fn runtime(platform: &Platform, signer: AwsSigner, network: Arc<dyn Transport>) -> AgentCore {
+    let mut options = AgentCoreOptions::new(ARN, AgentCoreAuth::Signed(Arc::new(signer)));
+    options.endpoint = Some(platform.url.clone());
+    options.qualifier = Some("DEFAULT".to_owned());
+    AgentCore::new(options, network).unwrap()
+}
+
+fn client(platform: &Platform, transport: Arc<dyn Transport>) -> Client {
+    let builder = Client::builder(&platform.url).allow_http(true);
+    let builder = builder.transport(transport).retry(RetryPolicy::never());
+    builder.build().unwrap()
+}
+
+fn network() -> Arc<dyn Transport> {
+    Arc::new(Https::new(&HttpsOptions::default()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_holds_through_agentcore() {
+    let place = Place::demo().await;
+    let platform = Platform::before(&place.listen().await, &place).await;
+    let signer = AwsSigner::from_keys("bedrock-agentcore", REGION, &keys());
+    let runtime = Arc::new(runtime(&platform, signer, network()));
+    let sent = between(runtime, |_| {});
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let client = client(&platform, sent.clone()).with_trace_parent(parent);
+    contract::holds(&client).await;
+    let seen = platform.seen().await;
+    let arrived: Vec<&str> = seen
+        .iter()
+        .map(|each| each["sha256"].as_str().unwrap())
+        .collect();
+    assert_eq!(*sent.bodies.lock().unwrap(), arrived, "byte for byte");
+    let first = &seen[0]["session"];
+    assert!(
+        seen.iter().all(|each| each["session"] == *first),
+        "one thread, one session"
+    );
+    assert!(seen.iter().all(|each| each["traceparent"] == json!(parent)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_that_is_not_right_is_refused() {
+    type Tamper = fn(&mut http::Request<Bytes>);
+    let place = Place::demo().await;
+    let platform = Platform::before(&place.listen().await, &place).await;
+    let signer = || AwsSigner::from_keys("bedrock-agentcore", REGION, &keys());
+    let late = || {
+        let then = SystemTime::now() - Duration::from_secs(15 * 60);
+        signer().with_clock(move || then)
+    };
+    let elsewhere = || AwsSigner::from_keys("bedrock-agentcore", "us-east-1", &keys());
+    let service = || AwsSigner::from_keys("bedrock", REGION, &keys());
+    let other = AwsKeys::new("AKIDEXAMPLE", "guessed").with_session_token("t0ken");
+    let stranger = AwsSigner::from_keys("bedrock-agentcore", REGION, &other);
+    let as_it_is: Tamper = |_| {};
+    let body: Tamper = |request| *request.body_mut() = Bytes::from_static(b"{}");
+    let path: Tamper = |request| {
+        let changed = request.uri().to_string().replace("DEFAULT", "other");
+        *request.uri_mut() = changed.parse().unwrap();
+    };
+    let session: Tamper = |request| {
+        let other = "x".repeat(40).parse().unwrap();
+        let name = "x-amzn-bedrock-agentcore-runtime-session-id";
+        request.headers_mut().insert(name, other);
+    };
+    for (what, signer, tamper, right) in [
+        ("nothing changed", signer(), as_it_is, true),
+        ("another body", signer(), body, false),
+        ("another address", signer(), path, false),
+        ("another session", signer(), session, false),
+        ("another region", elsewhere(), as_it_is, false),
+        ("another service", service(), as_it_is, false),
+        ("an old date", late(), as_it_is, false),
+        ("another key", stranger, as_it_is, false),
+    ] {
+        let runtime = runtime(&platform, signer, between(network(), tamper));
+        let client = client(&platform, Arc::new(runtime));
+        let params = ExecuteTaskParams::new("C1", "echo hi", "capability-1");
+        let outcome = client.execute_task(&params).await;
+        if right {
+            assert_eq!(
+                outcome.unwrap().response_text.as_deref(),
+                Some("hi"),
+                "{what}"
+            );
+            continue;
+        }
+        let error = outcome.expect_err(what);
+        let refused = matches!(error, Error::Transport(TransportError::Platform { .. }));
+        assert!(refused, "{what}: {error:?}");
+        assert_eq!(error.error_word(), ErrorWord::AccessDenied, "{what}");
+    }
+    assert_eq!(
+        platform.seen().await.len(),
+        1,
+        "only the right one went through"
+    );
+}
