@@ -54,10 +54,10 @@ pub(super) fn worker_options(config: &Config, egress: &Egress) -> WorkerOptions 
         lease: config.work.lease,
         turn_timeout: config.work.turn,
         retention: config.retention,
-        intake: Some(Arc::new(Intake {
-            egress: egress.clone(),
-            input: config.attachments.clone(),
-        })),
+        intake: Some(Arc::new(Intake::new(
+            egress.clone(),
+            config.attachments.clone(),
+        ))),
         webhooks: CarrierOptions {
             retry: RetryPolicy {
                 attempts: config.webhooks.attempts,
