@@ -154,8 +154,10 @@ async fn is_called_off(client: &Client) {
         .unwrap();
     let done = client.execute_task(&asked("echo hi")).await.unwrap();
     let task_id = done.task_id.unwrap();
-    let late = of_thread(client).cancel_task(&TaskIdParams { task_id });
-    let error = late.await.unwrap_err();
+    let late = of_thread(client)
+        .cancel_task(&TaskIdParams { task_id })
+        .await;
+    let error = late.unwrap_err();
     assert_eq!(error.error_word(), ErrorWord::TaskFinished);
 }
 
