@@ -240,8 +240,9 @@ impl<T: HasParts> Packed<T> {
         }
         let parts = self.value.parts().iter();
         let parts = parts.map(|part| part.clone().without_extra(name)).collect();
+        let value = Arc::unwrap_or_clone(self.value);
         Self {
-            value: self.value.with_same_number_of_parts(parts),
+            value: Arc::new(value.with_same_number_of_parts(parts)),
             blobs: self.blobs,
         }
     }

@@ -112,7 +112,7 @@ impl Hub {
             read: VecDeque::new(),
             last: 0,
             look: false,
-            look_at: self.look_at(),
+            alone: Box::pin(sleep_until(self.look_at())),
             over: false,
             text: Text::default(),
         }
