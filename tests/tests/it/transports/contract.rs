@@ -153,11 +153,10 @@ async fn is_called_off(client: &Client) {
         .await
         .unwrap();
     let done = client.execute_task(&asked("echo hi")).await.unwrap();
-    let task_id = done.task_id.unwrap();
-    let late = of_thread(client)
-        .cancel_task(&TaskIdParams { task_id })
-        .await;
-    let error = late.unwrap_err();
+    let task = TaskIdParams {
+        task_id: done.task_id.unwrap(),
+    };
+    let error = of_thread(client).cancel_task(&task).await.unwrap_err();
     assert_eq!(error.error_word(), ErrorWord::TaskFinished);
 }
 
