@@ -234,7 +234,7 @@ async fn whatever_form_a_file_has_it_leaves_as_bytes() {
 #[tokio::test]
 async fn words_that_are_an_artifact_are_the_answer_if_there_is_no_other() {
     let agent = actor("mute", |turn, output| async move {
-        let made = artifact("words", Part::text(&"long ".repeat(10_000)));
+        let made = artifact("words", Part::text("long ".repeat(10_000)));
         output.artifact(made, false, true).await.unwrap();
         let file = file("a.txt", "text/plain", b"x");
         let message = (turn.message.text() == "file").then(|| Message::single(Role::Agent, file));
