@@ -5,7 +5,7 @@ use crate::access::Caller;
 use crate::error::HubError;
 use crate::event::{EventBody, Subject};
 use crate::outbox::OutboxEntry;
-use crate::packed::{FETCH, HasParts, Packed};
+use crate::packed::{Blob, FETCH, HasParts, Packed};
 use crate::ports::{EventRow, Fence, Op, StoreError};
 use crate::task::{Push, Task};
 use crate::topic::{Signal, SignalBody};
@@ -117,14 +117,28 @@ impl Draft {
         self.event(EventBody::Message { index, message });
     }
 
-    /// Keeps an artifact whole, and says in the log what was added to it.
-    pub(super) fn put_artifact(
+    /// Keeps an artifact that is whole, and says so in the log.
+    pub(super) fn put_whole_artifact(
         &mut self,
-        whole: Artifact,
-        added: Artifact,
-        append: bool,
+        artifact: Packed<Artifact>,
+        blobs: Vec<Blob>,
         last: bool,
     ) {
+        self.keep_blobs(blobs);
+        self.op(Op::PutArtifact {
+            task_id: self.task.id.clone(),
+            artifact_id: artifact.without_large().artifact_id().clone(),
+            artifact: artifact.clone(),
+        });
+        self.event(EventBody::Artifact {
+            artifact,
+            append: false,
+            last,
+        });
+    }
+
+    /// Keeps an artifact whole, and says in the log what was added to it.
+    pub(super) fn put_artifact(&mut self, whole: Artifact, added: Artifact, last: bool) {
         let artifact_id = whole.artifact_id().clone();
         let task_id = self.task.id.clone();
         let artifact = self.pack(whole);
@@ -136,7 +150,7 @@ impl Draft {
         let artifact = self.pack(added);
         self.event(EventBody::Artifact {
             artifact,
-            append,
+            append: true,
             last,
         });
     }
@@ -153,12 +167,16 @@ impl Draft {
 
     fn pack<T: HasParts>(&mut self, value: T) -> Packed<T> {
         let (packed, blobs) = Packed::pack(value);
+        self.keep_blobs(blobs);
+        packed
+    }
+
+    fn keep_blobs(&mut self, blobs: Vec<Blob>) {
         let subject = self.subject();
         self.ops.extend(blobs.into_iter().map(|blob| Op::PutBlob {
             subject: subject.clone(),
             blob,
         }));
-        packed
     }
 
     /// Writes the decision. [`StoreError::Conflict`] means that the task has changed meanwhile, and

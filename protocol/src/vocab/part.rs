@@ -143,6 +143,27 @@ impl Part {
         self
     }
 
+    /// A copy without the content, which may be large.
+    ///
+    /// ```
+    /// use interzone_protocol::vocab::Part;
+    ///
+    /// let part = Part::file("aGk=").with_filename("hi.txt");
+    /// assert_eq!(part.outline(), part.without_content());
+    /// ```
+    #[must_use]
+    pub fn outline(&self) -> Self {
+        Self {
+            kind: self.kind,
+            content: None,
+            media_type: self.media_type.clone(),
+            filename: self.filename.clone(),
+            size: self.size,
+            encoding: self.encoding,
+            extra: self.extra.clone(),
+        }
+    }
+
     /// Sets the media type.
     #[must_use]
     pub fn with_media_type(mut self, media_type: impl Into<String>) -> Self {

@@ -8,6 +8,7 @@ use crate::event::{EventBody, Subject};
 use crate::hub::draft::Draft;
 use crate::hub::{ROUNDS, contended};
 use crate::limits::Limits;
+use crate::packed::Packed;
 use crate::ports::StoreError;
 use async_trait::async_trait;
 use interzone_protocol::vocab::Artifact;
@@ -54,19 +55,43 @@ impl Output for Run {
 
     async fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Result<(), HubError> {
         self.flush().await?;
+        if append {
+            return self.add_to_artifact(artifact, last).await;
+        }
+        let limits = &self.hub.inner.limits;
+        limits.parts("the artifact", &artifact)?;
+        // Once for all rounds: a file may be large, and from here on there is one copy of it.
+        let (artifact, blobs) = Packed::pack(artifact);
+        for _ in 0..ROUNDS {
+            let task = self.head().await?;
+            let known = self.hub.store().artifacts(&task.id).await?;
+            let mut draft = Draft::change(task, self.hub.now());
+            if place(&known, artifact.without_large()).is_none() {
+                draft.task.artifacts += 1;
+            }
+            let count = usize::try_from(draft.task.artifacts).unwrap_or(usize::MAX);
+            Limits::count("artifacts of a task", count, limits.artifacts)?;
+            draft.put_whole_artifact(artifact.clone(), blobs.clone(), last);
+            if self.put(draft).await? {
+                return Ok(());
+            }
+        }
+        Err(HubError::Contended)
+    }
+}
+
+impl Run {
+    /// Adds parts to an artifact that was handed over before, or hands it over.
+    async fn add_to_artifact(&self, artifact: Artifact, last: bool) -> Result<(), HubError> {
         let limits = &self.hub.inner.limits;
         for _ in 0..ROUNDS {
             let task = self.head().await?;
-            let packed = self.hub.store().artifacts(&task.id).await?;
-            let id = artifact.artifact_id();
-            let place = packed
-                .iter()
-                .position(|known| known.without_large().artifact_id() == id);
+            let known = self.hub.store().artifacts(&task.id).await?;
             let mut draft = Draft::change(task, self.hub.now());
             let mut whole = artifact.clone();
-            match place.and_then(|place| packed.into_iter().nth(place)) {
+            match place(&known, &artifact).and_then(|place| known.into_iter().nth(place)) {
                 None => draft.task.artifacts += 1,
-                Some(before) if append => {
+                Some(before) => {
                     let before = self.hub.unpack_one(before).await?;
                     let parts = before
                         .parts()
@@ -76,22 +101,36 @@ impl Output for Run {
                         .collect();
                     whole = before.with_parts(parts);
                 }
-                Some(_) => {}
             }
             limits.parts("the artifact", &whole)?;
             let count = usize::try_from(draft.task.artifacts).unwrap_or(usize::MAX);
             Limits::count("artifacts of a task", count, limits.artifacts)?;
-            draft.put_artifact(whole, artifact.clone(), append, last);
-            match draft.write(&self.hub, self.fence()).await {
-                Ok(_) => return Ok(()),
-                Err(StoreError::Conflict) => {}
-                Err(StoreError::Fenced) => {
-                    self.stop.cancel();
-                    return Err(HubError::Stopped);
-                }
-                Err(error) => return Err(contended(error)),
+            draft.put_artifact(whole, artifact.clone(), last);
+            if self.put(draft).await? {
+                return Ok(());
             }
         }
         Err(HubError::Contended)
     }
+
+    /// Writes what was decided; not if somebody else was faster.
+    async fn put(&self, draft: Draft) -> Result<bool, HubError> {
+        match draft.write(&self.hub, self.fence()).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::Conflict) => Ok(false),
+            Err(StoreError::Fenced) => {
+                self.stop.cancel();
+                Err(HubError::Stopped)
+            }
+            Err(error) => Err(contended(error)),
+        }
+    }
+}
+
+/// Where an artifact stands among those that are known, by its id.
+fn place(known: &[Packed<Artifact>], artifact: &Artifact) -> Option<usize> {
+    let id = artifact.artifact_id();
+    known
+        .iter()
+        .position(|known| known.without_large().artifact_id() == id)
 }

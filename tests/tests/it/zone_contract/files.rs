@@ -234,7 +234,7 @@ async fn whatever_form_a_file_has_it_leaves_as_bytes() {
 #[tokio::test]
 async fn words_that_are_an_artifact_are_the_answer_if_there_is_no_other() {
     let agent = actor("mute", |turn, output| async move {
-        let made = artifact("words", Part::text(&"long ".repeat(10_000)));
+        let made = artifact("words", Part::text("long ".repeat(10_000)));
         output.artifact(made, false, true).await.unwrap();
         let file = file("a.txt", "text/plain", b"x");
         let message = (turn.message.text() == "file").then(|| Message::single(Role::Agent, file));
@@ -254,4 +254,51 @@ async fn words_that_are_an_artifact_are_the_answer_if_there_is_no_other() {
         assert_eq!(result["response_text"].as_str().unwrap().len(), 50_000);
         assert_eq!(result["file_artifact"].is_object(), file);
     }
+}
+
+/// What this process takes at this moment, and the most that it took since it was last asked to forget,
+/// in bytes.
+#[cfg(target_os = "linux")]
+fn memory() -> (usize, usize) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let of = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kib * 1024
+    };
+    (of("VmRSS:"), of("VmHWM:"))
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_costs_at_most_four_times_its_size() {
+    use futures_util::StreamExt;
+    const SIZE: usize = 5_000_000;
+    let agent = actor("making", |turn, output| async move {
+        let size: usize = turn.message.text().parse().unwrap();
+        let made = artifact("a", file("a.txt", "text/plain", &vec![b'x'; size]));
+        output.artifact(made, false, true).await.unwrap();
+        Ok(said("Here it is."))
+    });
+    let world = World::with(Setup {
+        agents: vec![agent],
+        ..Setup::default()
+    })
+    .await;
+    let token = world.token("vz").await;
+    world.ask(&token, "30000").await;
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let (before, _) = memory();
+    let call = super::call(&json!(1), &params(&SIZE.to_string())).to_string();
+    let mut body = (world.router)(World::request(&token, call))
+        .await
+        .into_body();
+    let mut sent = 0;
+    while let Some(piece) = body.next().await {
+        sent += piece.len();
+    }
+    assert!(sent > 2 * SIZE, "{sent}");
+    let (_, peak) = memory();
+    let cost = peak.saturating_sub(before);
+    assert!(cost <= 4 * SIZE, "{cost} bytes");
 }
