@@ -15,7 +15,7 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::{Level, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, filter_fn};
+use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -149,6 +149,9 @@ where
             filter: options.filter.clone(),
             source,
         })?;
+    // At their most talkative, libraries print what they send, and that is not ours to print.
+    let discreet =
+        filter_fn(|meta| *meta.level() <= Level::DEBUG || meta.target().starts_with("interzone"));
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines = match options.format {
         LogFormat::Text => lines.with_ansi(options.colours).boxed(),
@@ -165,6 +168,8 @@ where
             meta.is_span() && *meta.level() <= Level::INFO && meta.target().starts_with("interzone")
         }))
     });
-    let subscriber = registry().with(lines.with_filter(filter)).with(traces);
+    let subscriber = registry()
+        .with(lines.with_filter(filter.and(discreet)))
+        .with(traces);
     Ok((subscriber, TelemetryGuard { traces: provider }))
 }

@@ -233,3 +233,14 @@ fn without_traces_a_span_has_no_place() {
         assert_eq!(current(&span), None);
     });
 }
+
+#[test]
+fn libraries_do_not_print_what_they_send() {
+    let text = said(&options(LogFormat::Text, "trace"), || {
+        tracing::trace!(target: "aws_sigv4::http_request", "the whole request");
+        tracing::trace!("a step of ours");
+        tracing::debug!(target: "aws_sigv4::http_request", "a step of theirs");
+    });
+    assert!(!text.contains("the whole request"), "{text}");
+    assert!(text.contains("a step of ours") && text.contains("a step of theirs"));
+}
