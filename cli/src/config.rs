@@ -37,6 +37,7 @@ pub(crate) use zone::{
     TlsConfig, WebhookConfig, WorkConfig,
 };
 
+use error::Wrong;
 use interzone_execution::files::{FileRules, InputRules};
 use interzone_execution::pairs::Recorded;
 use interzone_hub::Retention;
@@ -185,10 +186,12 @@ impl Config {
         let pairs = contract::pairs(whole.section("pairs")?, &mut retention)?;
         for (channel, agent) in &execution.channels {
             if !agents.iter().any(|known| known.id.as_str() == agent) {
-                return Err(whole.refuse(format!(
-                    "there is no agent \"{agent}\" for the channel \"{channel}\" in \
-                     [execution.channels]; add one, or name another"
-                )));
+                let why = format!("there is no agent \"{agent}\"; add one, or name another");
+                return Err(ConfigError::new(
+                    &format!("execution.channels.{channel}"),
+                    Place::Default,
+                    Wrong::Value(why),
+                ));
             }
         }
         Ok(Self {

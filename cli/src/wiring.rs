@@ -145,7 +145,7 @@ impl Running {
         let workers = Workers::start(
             hub.clone(),
             Arc::new(webhooks(config, egress.clone())),
-            worker_options(config),
+            worker_options(config, &egress),
             metrics.clone(),
             end.clone(),
         );

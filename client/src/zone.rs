@@ -2,6 +2,7 @@
 //! How an answer is read is in `read`, how one is waited for in `execution`; what a user is told is
 //! not decided here.
 
+mod call;
 pub(crate) mod execution;
 pub(crate) mod read;
 
@@ -130,7 +131,7 @@ impl ExecuteTask {
             }
             _ => self.client,
         };
-        Ok(Execution::new(execution::Call {
+        Ok(Execution::new(call::Call {
             client,
             outgoing,
             id: RequestId::from(self.id),

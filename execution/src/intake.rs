@@ -183,7 +183,10 @@ impl Intake {
             (Some(bytes), _) => (bytes, part.content().cloned()),
             (None, Some(url)) => {
                 let bytes = fetch::fetch(self, &url, most).await?;
-                if part.size().is_some_and(|size| count(&bytes) < size / 2) {
+                if part
+                    .size()
+                    .is_some_and(|size| count(&bytes).saturating_mul(2) < size)
+                {
                     return Err(Fault::new(
                         ErrorWord::AttachmentDownloadFailed,
                         "the file arrived incomplete: send it again",

@@ -58,7 +58,11 @@ struct Channel {
 impl Channel {
     fn tell(&mut self, news: News) {
         match &news {
-            News::Event(event) => self.told = self.told.max(event.seq),
+            // Whoever writes an event tells it, and the store's hint may have been faster. Telling twice
+            // would wake thousands for nothing. One that a later one has overtaken is in the log, where
+            // those who heard the later one look.
+            News::Event(event) if event.seq <= self.told => return,
+            News::Event(event) => self.told = event.seq,
             News::Look(seq) if *seq != u64::MAX => self.told = self.told.max(*seq),
             News::Look(_) | News::Text { .. } => {}
         }
@@ -133,12 +137,16 @@ impl Bus {
     }
 
     /// The number after which a crowd of watchers has to be told more, if this subject has one and it
-    /// has not been told up to `seq`.
+    /// has not been told up to `seq`. A crowd that was told nothing yet has read the log, most likely up
+    /// to the event before; whoever is further behind reads on there.
     pub(crate) fn crowd_behind(&self, subject: &Subject, seq: u64) -> Option<u64> {
         let watched = self.watched();
         let channel = watched.channels.get(subject)?;
-        let behind = (1..seq).contains(&channel.told);
-        (behind && channel.sender.receiver_count() >= CROWD).then_some(channel.told)
+        let after = match channel.told {
+            0 => seq.checked_sub(1)?,
+            told => told,
+        };
+        (after < seq && channel.sender.receiver_count() >= CROWD).then_some(after)
     }
 
     /// Says that the store's hints are passed on from now on.
@@ -150,5 +158,64 @@ impl Bus {
     /// Whether somebody passes on what the store hints at.
     pub(crate) fn is_fed(&self) -> bool {
         self.fed.load(Ordering::Relaxed) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventBody;
+    use interzone_protocol::vocab::{TaskId, Timestamp};
+
+    fn subject() -> Subject {
+        Subject::Task(TaskId::new("t").unwrap())
+    }
+
+    fn event(seq: u64) -> News {
+        News::Event(Arc::new(Event {
+            subject: subject(),
+            seq,
+            at: Timestamp::from_millis(0),
+            body: EventBody::Status {
+                text: String::new(),
+            },
+        }))
+    }
+
+    fn heard(receiver: &mut broadcast::Receiver<News>) -> Vec<u64> {
+        let next = || match receiver.try_recv().ok()? {
+            News::Event(event) => Some(event.seq),
+            News::Look(seq) => Some(seq * 100),
+            News::Text { .. } => Some(0),
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn an_event_is_told_once_whoever_is_faster() {
+        let bus = Bus::default();
+        let mut watcher = bus.listen(&subject());
+        for seq in [2, 2, 4, 3, 5] {
+            bus.tell(&subject(), event(seq));
+        }
+        bus.wake(&Wake::Subject(subject(), 5));
+        assert_eq!(heard(&mut watcher), [2, 4, 5]);
+        bus.wake(&Wake::Subject(subject(), 6));
+        bus.tell(&subject(), event(6));
+        assert_eq!(heard(&mut watcher), [600]);
+    }
+
+    #[test]
+    fn a_crowd_is_never_sent_to_the_log_for_one_event() {
+        let bus = Bus::default();
+        let few: Vec<_> = (1..CROWD).map(|_| bus.listen(&subject())).collect();
+        assert_eq!(bus.crowd_behind(&subject(), 7), None);
+        let _one_more = bus.listen(&subject());
+        assert_eq!(bus.crowd_behind(&subject(), 7), Some(6));
+        bus.tell(&subject(), event(7));
+        assert_eq!(bus.crowd_behind(&subject(), 7), None);
+        assert_eq!(bus.crowd_behind(&subject(), 9), Some(7));
+        drop(few);
+        assert_eq!(bus.crowd_behind(&subject(), 9), None);
     }
 }

@@ -103,7 +103,7 @@ impl fmt::Debug for Blob {
 }
 
 /// Something made of parts.
-pub trait HasParts: Sized {
+pub trait HasParts: Clone {
     /// Its parts.
     fn parts(&self) -> &[Part];
     /// The same with other parts, as many as before.
@@ -131,12 +131,14 @@ impl HasParts for Artifact {
     }
 }
 
-/// A message or artifact whose large contents are elsewhere.
+/// A message or artifact whose large contents are elsewhere. Copies share it: the same message is in the
+/// history, in an event and with those who watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(bound(serialize = "T: Serialize", deserialize = "T: Deserialize<'de>"))]
 pub struct Packed<T> {
     /// What is left of it.
-    #[serde(rename = "v")]
-    value: T,
+    #[serde(rename = "v", with = "shared")]
+    value: Arc<T>,
     /// Which part's content is which blob.
     #[serde(
         rename = "b",
@@ -144,6 +146,25 @@ pub struct Packed<T> {
         skip_serializing_if = "Vec::is_empty"
     )]
     blobs: Vec<(usize, BlobId)>,
+}
+
+/// A shared value is written as the value, and read into a share of its own.
+mod shared {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        value: &Arc<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        T::serialize(value, serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<T>, D::Error> {
+        T::deserialize(deserializer).map(Arc::new)
+    }
 }
 
 impl<T: HasParts> Packed<T> {
@@ -156,7 +177,7 @@ impl<T: HasParts> Packed<T> {
         if !value.parts().iter().any(large) {
             return (
                 Self {
-                    value,
+                    value: Arc::new(value),
                     blobs: Vec::new(),
                 },
                 Vec::new(),
@@ -182,7 +203,7 @@ impl<T: HasParts> Packed<T> {
         let parts = parts.collect();
         (
             Self {
-                value: value.with_same_number_of_parts(parts),
+                value: Arc::new(value.with_same_number_of_parts(parts)),
                 blobs: names,
             },
             blobs,
@@ -219,8 +240,9 @@ impl<T: HasParts> Packed<T> {
         }
         let parts = self.value.parts().iter();
         let parts = parts.map(|part| part.clone().without_extra(name)).collect();
+        let value = Arc::unwrap_or_clone(self.value);
         Self {
-            value: self.value.with_same_number_of_parts(parts),
+            value: Arc::new(value.with_same_number_of_parts(parts)),
             blobs: self.blobs,
         }
     }
@@ -228,7 +250,7 @@ impl<T: HasParts> Packed<T> {
     /// Puts the contents back. A content whose blob is not given stays away.
     pub fn unpack(self, blobs: &HashMap<BlobId, Arc<str>>) -> T {
         if self.blobs.is_empty() {
-            return self.value;
+            return Arc::unwrap_or_clone(self.value);
         }
         let mut parts = self.value.parts().to_vec();
         for (index, id) in self.blobs {
@@ -237,7 +259,7 @@ impl<T: HasParts> Packed<T> {
                 *part = part.clone().with_content(content);
             }
         }
-        self.value.with_same_number_of_parts(parts)
+        Arc::unwrap_or_clone(self.value).with_same_number_of_parts(parts)
     }
 }
 

@@ -11,10 +11,13 @@ use std::time::Duration;
 
 const CONNECTIONS: [usize; 2] = [32, 256];
 
-const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"wait 60 and then say so"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
+const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"wait 600"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
 
 /// What was seen from outside, and the microseconds of processor that each answer cost the server.
 type Measured = (Figures, f64);
+
+/// The methods: how much of the bare server's rate, and how many times the peer's, is the bar.
+const METHODS: [(&str, f64, f64); 2] = [("tasks.get", 0.7, 50.0), ("tasks.create", 0.25, 25.0)];
 
 /// Somebody who is asked.
 struct Contender<'s> {
@@ -23,7 +26,13 @@ struct Contender<'s> {
     request: Arc<[u8]>,
 }
 
-pub(crate) async fn measure(folder: &Path, zone: &Zone, size: Size, peer: Option<&str>) {
+pub(crate) async fn measure(
+    folder: &Path,
+    zone: &Zone,
+    size: Size,
+    only: Option<&str>,
+    peer: Option<&str>,
+) {
     let tls = tls::client(folder);
     let create = request("POST", "/jsonrpc", Some(&zone.token), CREATE);
     let (id, length) = created(zone.server.port, &tls, &create).await;
@@ -31,10 +40,11 @@ pub(crate) async fn measure(folder: &Path, zone: &Zone, size: Size, peer: Option
     let limit = bare(folder, length);
     let python = peer.map(|python| start_peer(folder, python));
 
-    for (method, ours, least, least_peer) in [
-        ("tasks.get", &get, 0.7, 50.0),
-        ("tasks.create", &create, 0.25, 25.0),
-    ] {
+    for (method, least, least_peer) in METHODS {
+        if only.is_some_and(|only| only != method) {
+            continue;
+        }
+        let ours = if method == "tasks.get" { &get } else { &create };
         let mut contenders = vec![
             Contender {
                 name: "bare TLS",
@@ -113,19 +123,12 @@ async fn rounds(
     for _ in 0..size.rounds {
         let mut round = Vec::new();
         for contender in contenders {
-            // A moment to get warm, which is not counted.
-            let ask = |time| {
-                load::measure(
-                    contender.server.port,
-                    tls,
-                    &contender.request,
-                    connections,
-                    time,
-                )
-            };
-            ask(Duration::from_millis(200)).await;
+            let ask = |open, time| load::measure(open, &contender.request, time);
+            let open = load::open(contender.server.port, tls, connections).await;
+            // A moment to get warm, which is not counted, and neither are the handshakes.
+            let (_, open) = ask(open, Duration::from_millis(200)).await;
             let before = contender.server.processor();
-            let figures = ask(size.time).await;
+            let (figures, _) = ask(open, size.time).await;
             let used = contender.server.processor() - before;
             #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
             let each = used * 1e6 / figures.answers as f64;

@@ -106,18 +106,26 @@ impl Head {
     }
 }
 
-/// Asks on so many connections for so long. Every answer must have status 200 and no error in it.
-pub(crate) async fn measure(
+/// Opens so many connections.
+pub(crate) async fn open(
     port: u16,
     tls: &Arc<ClientConfig>,
-    request: &Arc<[u8]>,
     connections: usize,
-    time: Duration,
-) -> Figures {
+) -> Vec<Connection> {
     let mut open = Vec::new();
     for _ in 0..connections {
         open.push(Connection::open(port, tls).await);
     }
+    open
+}
+
+/// Asks on these connections for so long, and gives them back. Every answer must have status 200 and no
+/// error in it.
+pub(crate) async fn measure(
+    open: Vec<Connection>,
+    request: &Arc<[u8]>,
+    time: Duration,
+) -> (Figures, Vec<Connection>) {
     let began = Instant::now();
     let over = began + time;
     let tasks: Vec<_> = open
@@ -133,13 +141,15 @@ pub(crate) async fn measure(
                     assert!(fine, "{status} {}", String::from_utf8_lossy(body));
                     waits.push(asked.elapsed());
                 }
-                waits
+                (waits, connection)
             })
         })
         .collect();
-    let mut waits = Vec::new();
+    let (mut waits, mut open) = (Vec::new(), Vec::new());
     for task in tasks {
-        waits.extend(task.await.unwrap());
+        let (more, connection) = task.await.unwrap();
+        waits.extend(more);
+        open.push(connection);
     }
     let took = began.elapsed();
     waits.sort_unstable();
@@ -147,7 +157,7 @@ pub(crate) async fn measure(
     #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
     let rate = waits.len() as f64 / took.as_secs_f64();
     let answers = waits.len();
-    Figures { rate, p99, answers }
+    (Figures { rate, p99, answers }, open)
 }
 
 fn contains(text: &[u8], wanted: &[u8]) -> bool {

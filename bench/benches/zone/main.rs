@@ -1,8 +1,9 @@
 //! The Execution Zone beside the limit, a bare TLS server, and beside a peer, in one run.
 //!
-//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars]`
+//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART]`
 //!
-//! With `--log FILTER` the zone logs by that filter instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
+//! `PART` is `tasks.get`, `tasks.create` or `streams`. With `--log FILTER` the zone logs by that filter
+//! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
 //! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and
 //! a figure is the median of the rounds.
 
@@ -83,7 +84,7 @@ fn main() {
         return;
     }
     let size = if flag("--quick") { QUICK } else { WHOLE };
-    runtime.block_on(run(size, named("--peer")));
+    runtime.block_on(run(size, named("--only").as_deref(), named("--peer")));
     let missed = MISSED.lock().unwrap();
     if flag("--check-bars") && !missed.is_empty() {
         println!("missed: {}", missed.join(", "));
@@ -91,7 +92,7 @@ fn main() {
     }
 }
 
-async fn run(size: Size, peer: Option<String>) {
+async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     let folder = tempfile::tempdir_in(".").unwrap();
     tls::make(folder.path());
     let zone = zone::start(folder.path()).await;
@@ -104,9 +105,13 @@ async fn run(size: Size, peer: Option<String>) {
     println!("{mebibytes:>10.1} MiB resident");
     bar("ready, ms", zone.ready.as_secs_f64() * 1e3, true, 200.0);
     bar("resident at rest, MiB", mebibytes, true, 30.0);
-    calls::measure(folder.path(), &zone, size, peer.as_deref()).await;
+    if only != Some("streams") {
+        calls::measure(folder.path(), &zone, size, only, peer.as_deref()).await;
+    }
     drop(zone);
-    idle::measure(folder.path(), size).await;
+    if only.is_none_or(|only| only == "streams") {
+        idle::measure(folder.path(), size).await;
+    }
 }
 
 /// The section of the configuration that says what is logged, if something was asked for.

@@ -6,7 +6,7 @@ use crate::output::{self, Format};
 use crate::printable;
 use crate::time::Limit;
 use clap::Args;
-use interzone_client::Client;
+use interzone_client::{Client, Error};
 use interzone_hub::{Clock, SystemClock};
 use interzone_jsonrpc::RequestId;
 use interzone_protocol::acp::{Method, PairList, PairObject, PairsFindParams, TaskTrace};
@@ -128,8 +128,11 @@ impl Pairs {
                 task_id: Some(id.clone()),
                 ..plain
             };
-            // Not everything is the name of a task.
-            found = client.pairs_find(&params).await.unwrap_or_default();
+            found = match client.pairs_find(&params).await {
+                // Not everything is the name of a task.
+                Err(Error::Refused(_)) => PairList::default(),
+                found => found?,
+            };
         }
         Ok(found)
     }

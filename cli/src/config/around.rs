@@ -13,7 +13,7 @@ pub(crate) struct ModelAround {
 impl ModelAround {
     /// Looks around: OpenAI's variables first, which most servers and tools share.
     pub(crate) fn look() -> Option<Self> {
-        Self::among(|name| variable(name))
+        Self::among(variable)
     }
 
     fn among(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {

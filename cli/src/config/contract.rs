@@ -45,6 +45,7 @@ pub(super) fn attachments(mut section: Section<'_>) -> Result<InputRules> {
         document_bytes: size(&mut section, "document_bytes")? as u64,
         images: count(&mut section, "images", 0)?,
         documents: count(&mut section, "documents", 0)?,
+        message_bytes: size(&mut section, "message_bytes")? as u64,
         unpacked_bytes: size(&mut section, "unpacked_bytes")? as u64,
         pages: count(&mut section, "pages", 1)?,
         text_chars: count(&mut section, "text_chars", 1)?,

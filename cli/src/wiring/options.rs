@@ -7,6 +7,7 @@ use interzone_edge::egress::Egress;
 use interzone_edge::limits::{BodyRoom, HttpLimits};
 use interzone_edge::telemetry::Metrics;
 use interzone_execution::Operator;
+use interzone_execution::intake::Intake;
 use interzone_execution::webhooks::WebhookCarrier;
 use interzone_execution::workers::{CarrierOptions, WorkerOptions};
 use interzone_hub::{Limits, RetryPolicy};
@@ -44,7 +45,7 @@ pub(super) fn hub_limits(config: &Config) -> Limits {
     }
 }
 
-pub(super) fn worker_options(config: &Config) -> WorkerOptions {
+pub(super) fn worker_options(config: &Config, egress: &Egress) -> WorkerOptions {
     // Two nodes of one name would take each other's work for their own.
     let made_up = || uuid::Uuid::new_v4().simple().to_string();
     let node = config.execution.node.clone().unwrap_or_else(made_up);
@@ -53,6 +54,10 @@ pub(super) fn worker_options(config: &Config) -> WorkerOptions {
         lease: config.work.lease,
         turn_timeout: config.work.turn,
         retention: config.retention,
+        intake: Some(Arc::new(Intake::new(
+            egress.clone(),
+            config.attachments.clone(),
+        ))),
         webhooks: CarrierOptions {
             retry: RetryPolicy {
                 attempts: config.webhooks.attempts,

@@ -120,3 +120,55 @@ impl fmt::Debug for Keys {
         f.write_str("Keys")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Keys, SharedCredentialsProvider};
+    use aws_credential_types::Credentials;
+    use aws_credential_types::provider::error::CredentialsError;
+    use aws_credential_types::provider::{ProvideCredentials, future};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, SystemTime};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Gives keys for an hour, once.
+    #[derive(Debug)]
+    struct Once(Arc<AtomicU64>);
+
+    impl ProvideCredentials for Once {
+        fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+        where
+            Self: 'a,
+        {
+            let look = self.0.fetch_add(1, Ordering::SeqCst);
+            future::ProvideCredentials::new(async move {
+                tokio::task::yield_now().await;
+                if look > 0 {
+                    return Err(CredentialsError::not_loaded("gone"));
+                }
+                let end = SystemTime::UNIX_EPOCH + HOUR;
+                Ok(Credentials::new("id", "s3cret", None, Some(end), "test"))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_are_looked_for_once_and_again_before_they_expire() {
+        let looks = Arc::new(AtomicU64::new(0));
+        let keys = Keys::from_source(SharedCredentialsProvider::new(Once(looks.clone())));
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let many = (0..20).map(|_| keys.get(at(0)));
+        let all = futures_util::future::join_all(many).await;
+        assert!(all.iter().all(Result::is_ok));
+        assert_eq!(looks.load(Ordering::SeqCst), 1, "one look for all who wait");
+        assert!(keys.get(at(3299)).await.is_ok());
+        assert_eq!(looks.load(Ordering::SeqCst), 1);
+        assert!(keys.get(at(3301)).await.is_ok(), "still good");
+        assert_eq!(looks.load(Ordering::SeqCst), 2, "but nearly over");
+        let error = keys.get(at(3600)).await.unwrap_err();
+        assert!(error.to_string().contains("no credentials"), "{error}");
+        assert!(!format!("{keys:?}").contains("s3cret"));
+    }
+}

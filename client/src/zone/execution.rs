@@ -1,16 +1,15 @@
 //! Waiting for an `execute_task`: by the events of the call, by asking again, by one after the other
 //! when the line breaks. What was told is told once, and the task is begun once.
 
+use super::call::{Call, cancel};
 use super::{Waiting, read};
 use crate::answer::{self, Told};
-use crate::client::Client;
-use crate::client::call::{Opened, Outgoing};
+use crate::client::call::Opened;
 use crate::clock::after;
 use crate::error::{AnswerFault, Error};
 use crate::transport::{ByteStream, TransportError};
 use crate::watch::sse::{Event, Parser};
 use futures_util::StreamExt;
-use interzone_jsonrpc::RequestId;
 use interzone_protocol::zone::{
     ErrorWord, ExecuteResult, ExecuteStatus, PROGRESS, TaskIdParams, TaskOutcome, TaskProgress,
     ZoneArtifact,
@@ -18,7 +17,7 @@ use interzone_protocol::zone::{
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The first wait before the peer is asked what came of it, and the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
@@ -26,8 +25,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How long everything may take, and how long asking may take at least.
 const BUDGET: Duration = Duration::from_secs(120);
 const LEAST_BUDGET: Duration = Duration::from_secs(30);
-/// How long it may take to call a task off.
-const CANCEL: Duration = Duration::from_secs(10);
 
 /// What goes on while something is done.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,25 +43,14 @@ pub enum ExecuteEvent {
     Artifact(ZoneArtifact),
 }
 
-/// A call and how it is waited for.
-#[derive(Clone)]
-pub(super) struct Call {
-    pub(super) client: Client,
-    pub(super) outgoing: Outgoing,
-    pub(super) id: RequestId<'static>,
-    pub(super) waiting: Waiting,
-    pub(super) budget: Option<Duration>,
-    pub(super) cancel_on_drop: bool,
-}
-
 /// An `execute_task` under way: its events, then its outcome.
 pub struct Execution {
     call: Call,
     state: State,
     ready: VecDeque<ExecuteEvent>,
     raw: VecDeque<Event>,
-    outcome: Option<Result<ExecuteResult, Error>>,
-    task_id: Option<String>,
+    pub(super) outcome: Option<Result<ExecuteResult, Error>>,
+    pub(super) task_id: Option<String>,
     began: Option<Instant>,
     /// The number of the last event.
     last: u64,
@@ -340,12 +326,6 @@ impl Execution {
     }
 }
 
-impl Call {
-    fn is_repeatable(&self) -> bool {
-        self.outgoing.safety == crate::retry::Safety::Read
-    }
-}
-
 /// Whether to ask again after this error.
 fn is_passing(error: &Error) -> bool {
     error.is_retryable() || error.error_word() == ErrorWord::TaskNotFound
@@ -355,40 +335,6 @@ fn is_passing(error: &Error) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[error("the answer ended before it was whole")]
 struct EndedEarly;
-
-/// Calls a task off. One whose id is not known yet is asked for under the call's own id, which begins
-/// nothing twice; the first that the peer tells of it names it.
-async fn cancel(call: &Call, task_id: Option<String>) -> Result<bool, Error> {
-    let work = async {
-        let task_id = match task_id {
-            Some(task_id) => task_id,
-            None if call.is_repeatable() => match find(call).await? {
-                Some(task_id) => task_id,
-                None => return Ok(false),
-            },
-            None => return Ok(false),
-        };
-        match call.client.cancel_task(&TaskIdParams { task_id }).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.error_word() == ErrorWord::TaskFinished => Ok(false),
-            Err(error) => Err(error),
-        }
-    };
-    let late = |_| Err(Error::TimedOut { after: CANCEL });
-    timeout(CANCEL, work).await.unwrap_or_else(late)
-}
-
-/// The task of a call; nothing if it is over.
-async fn find(call: &Call) -> Result<Option<String>, Error> {
-    let mut again = Execution::new(Call {
-        waiting: Waiting::Events,
-        cancel_on_drop: false,
-        ..call.clone()
-    });
-    while again.task_id.is_none() && again.next().await.is_some() {}
-    let going = again.outcome.is_none();
-    Ok(again.task_id.take().filter(|_| going))
-}
 
 impl Drop for Execution {
     fn drop(&mut self) {

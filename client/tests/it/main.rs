@@ -5,7 +5,8 @@
 
 #[cfg(test)]
 mod answers;
-#[cfg(all(test, feature = "aws"))]
+#[cfg(feature = "aws")]
+#[cfg(test)]
 mod aws;
 #[cfg(test)]
 mod batch;

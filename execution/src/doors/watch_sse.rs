@@ -23,9 +23,11 @@ use interzone_edge::listener::Peer;
 use interzone_edge::telemetry::Open;
 use interzone_hub::{HubError, Seen, Subject, Watch};
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 /// How long nothing may be said before a sign of life is given.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -82,8 +84,12 @@ async fn watch(
 }
 
 fn body(zone: Arc<Zone>, attached: Attached, peer: Option<Arc<Peer>>) -> Body {
+    let now = Instant::now();
     let watcher = Watcher {
         open: (zone.metrics.watcher("sse"), attached.seat),
+        stop: Box::pin(zone.stop.clone().cancelled_owned()),
+        beat: Box::pin(sleep_until((now + KEEP_ALIVE).min(attached.ends))),
+        spoke: now,
         zone,
         known: attached.known,
         peer,
@@ -102,6 +108,14 @@ struct Watcher {
     known: Known,
     peer: Option<Arc<Peer>>,
     watch: Watch,
+    /// Both are kept from one event to the next: when thousands hear the same, setting them anew would
+    /// have all of them wait for the same locks.
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Rings when it may be time for a sign of life. What is said meanwhile does not set it back; it is
+    /// looked at when it rings.
+    beat: Pin<Box<Sleep>>,
+    /// When something was last said.
+    spoke: Instant,
     ends: Instant,
     over: bool,
     #[expect(dead_code, reason = "counts the watch for as long as it lives")]
@@ -115,23 +129,21 @@ impl Watcher {
         if self.over {
             return None;
         }
-        let beat = Instant::now() + KEEP_ALIVE;
-        let seen = tokio::select! {
-            biased;
-            () = self.zone.stop.cancelled() => return None,
-            seen = self.watch.next() => seen.ok()??,
-            () = tokio::time::sleep_until(beat.min(self.ends)) => {
-                self.over = Instant::now() >= self.ends;
-                if self.over {
-                    return Some(EXPIRED);
+        let seen = loop {
+            tokio::select! {
+                biased;
+                () = self.stop.as_mut() => return None,
+                seen = self.watch.next() => break seen.ok()??,
+                () = self.beat.as_mut() => if let Some(sign) = self.rung() {
+                    return Some(sign);
                 }
-                return Some(self.unless_revoked().unwrap_or(STILL_HERE));
             }
         };
         if let Some(last) = self.unless_revoked() {
             return Some(last);
         }
-        if Instant::now() >= self.ends {
+        self.spoke = Instant::now();
+        if self.spoke >= self.ends {
             self.over = true;
             return Some(EXPIRED);
         }
@@ -144,6 +156,22 @@ impl Watcher {
 }
 
 impl Watcher {
+    /// What is due now that the timer has rung, if nothing was said for long enough; sets it again.
+    fn rung(&mut self) -> Option<Bytes> {
+        let now = Instant::now();
+        self.over = now >= self.ends;
+        if self.over {
+            return Some(EXPIRED);
+        }
+        let silent = now >= self.spoke + KEEP_ALIVE;
+        if silent {
+            self.spoke = now;
+        }
+        let next = (self.spoke + KEEP_ALIVE).min(self.ends);
+        self.beat.as_mut().reset(next);
+        silent.then(|| self.unless_revoked().unwrap_or(STILL_HERE))
+    }
+
     /// The last words to somebody whose token was taken back.
     fn unless_revoked(&mut self) -> Option<Bytes> {
         self.over = !self.known.is_still(&self.zone, self.peer.as_deref());

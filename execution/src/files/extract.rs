@@ -133,6 +133,9 @@ impl Out {
 
     /// Ends a line, unless it has ended.
     fn line(&mut self) {
+        while self.text.ends_with(' ') {
+            self.text.pop();
+        }
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.push("\n");
         }

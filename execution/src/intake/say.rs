@@ -92,7 +92,13 @@ fn noted(message: Message, skipped: &[Skipped]) -> Message {
     let Ok(list) = serde_json::to_value(skipped) else {
         return message;
     };
-    members.insert(Prepared::SKIPPED.to_owned(), list);
+    // An agent may have left files out too.
+    match (members.get_mut(Prepared::SKIPPED), list) {
+        (Some(Value::Array(known)), Value::Array(mut list)) => known.append(&mut list),
+        (_, list) => {
+            members.insert(Prepared::SKIPPED.to_owned(), list);
+        }
+    }
     match Json::of(&members).and_then(Metadata::new) {
         Ok(metadata) => message.with_metadata(metadata),
         Err(_) => message,

@@ -335,6 +335,18 @@ async fn what_was_left_out_is_added_to_the_answer() {
     assert_eq!(failure_word(&message).as_deref(), Some("x"));
     let noted: Vec<Skipped> = message.metadata().unwrap().get("skipped").unwrap();
     assert_eq!(noted, skipped);
+    let outcome = Outcome::Completed {
+        message: Some(message),
+        direct: true,
+    };
+    let outcome = add_skipped(outcome, &skipped, "Left out.", &listener)
+        .await
+        .unwrap();
+    let Outcome::Completed { message, .. } = outcome else {
+        panic!("{outcome:?}");
+    };
+    let both: Vec<Skipped> = message.unwrap().metadata().unwrap().get("skipped").unwrap();
+    assert_eq!(both.len(), 2);
     assert!(kept.lines.lock().unwrap().is_empty());
     interzone_hub::Output::text(&*listener, "streamed")
         .await

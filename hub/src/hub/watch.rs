@@ -7,11 +7,12 @@ use crate::error::HubError;
 use crate::event::{Event, EventBody, Subject};
 use interzone_protocol::vocab::{StreamState, TaskId};
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How long a watcher relies on being told before it looks by itself, if nobody passes on what the
 /// store hints at.
@@ -54,8 +55,9 @@ pub struct Watch {
     last: u64,
     /// Whether the log may hold more than has been read.
     look: bool,
-    /// When to look by itself, however often the waiting is broken off and begun again.
-    look_at: Instant,
+    /// Rings when it is time to look by itself, however often the waiting is broken off and begun again.
+    /// It is kept: setting a timer for each event would cost a crowd more than the event does.
+    alone: Pin<Box<Sleep>>,
     over: bool,
     text: Text,
 }
@@ -93,7 +95,7 @@ impl Hub {
             read: VecDeque::new(),
             last: after,
             look: true,
-            look_at: self.look_at(),
+            alone: Box::pin(sleep_until(self.look_at())),
             over: false,
             text: Text::default(),
         })
@@ -110,7 +112,7 @@ impl Hub {
             read: VecDeque::new(),
             last: 0,
             look: false,
-            look_at: self.look_at(),
+            alone: Box::pin(sleep_until(self.look_at())),
             over: false,
             text: Text::default(),
         }
@@ -181,22 +183,30 @@ impl Watch {
                 Box::pin(self.read_on()).await?;
                 continue;
             }
-            match tokio::time::timeout_at(self.look_at, self.news.recv()).await {
-                Err(_) | Ok(Err(RecvError::Lagged(_))) => self.look = true,
+            let news = tokio::select! {
+                biased;
+                news = self.news.recv() => news,
+                () = self.alone.as_mut() => {
+                    self.look = true;
+                    continue;
+                }
+            };
+            match news {
+                Err(RecvError::Lagged(_)) => self.look = true,
                 // What this node wrote was told as an event, ahead of the store's own hint.
-                Ok(Ok(News::Look(seq))) => self.look |= seq > self.last,
-                Ok(Err(RecvError::Closed)) => {
+                Ok(News::Look(seq)) => self.look |= seq > self.last,
+                Err(RecvError::Closed) => {
                     self.news = self.hub.inner.bus.listen(&self.subject);
                     self.look = true;
                 }
-                Ok(Ok(News::Event(event))) => {
+                Ok(News::Event(event)) => {
                     if Some(event.seq) == self.last.checked_add(1) {
                         return Ok(Some(self.show(event)));
                     }
                     // Either it has been shown, or something between it and the last was missed.
                     self.look |= event.seq > self.last;
                 }
-                Ok(Ok(News::Text { run, offset, delta })) => {
+                Ok(News::Text { run, offset, delta }) => {
                     if let Some(seen) = self.text.live(run, offset, &delta) {
                         return Ok(Some(seen));
                     }
@@ -218,7 +228,7 @@ impl Watch {
         // has taken the events that would have said so.
         self.over = self.hub.is_over(&self.subject, self.last).await?;
         self.look = false;
-        self.look_at = self.hub.look_at();
+        self.alone.as_mut().reset(self.hub.look_at());
         Ok(())
     }
 

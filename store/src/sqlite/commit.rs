@@ -170,8 +170,13 @@ fn check_fence(session: &Session<'_>, fence: &Fence) -> Outcome<()> {
     }
 }
 
-fn epoch(session: &Session<'_>) -> Outcome<i64> {
+fn epoch(session: &mut Session<'_>) -> Outcome<i64> {
+    if let Some(epoch) = session.counters.epoch {
+        return Ok(epoch);
+    }
     let sql = "SELECT value FROM meta WHERE name = 'epoch'";
     let epoch = session.first(sql, [], |row| Ok(row.get(0)?))?;
-    Ok(epoch.unwrap_or(0))
+    let epoch = epoch.unwrap_or(0);
+    session.counters.epoch = Some(epoch);
+    Ok(epoch)
 }

@@ -25,6 +25,9 @@ pub(super) struct Counters {
     pub(super) claims: i64,
     /// The last position in the queue of work.
     pub(super) position: i64,
+    /// The epoch of the subscriptions, once somebody in the present group has looked: nobody else
+    /// changes it, so those who follow need not look again.
+    pub(super) epoch: Option<i64>,
 }
 
 impl Session<'_> {
@@ -106,7 +109,9 @@ pub(super) trait Job: Send {
 pub(super) struct Call<F, T> {
     pub(super) work: F,
     pub(super) value: Option<T>,
-    pub(super) reply: oneshot::Sender<Result<T, StoreError>>,
+    /// What came of it, and the closure back: what it holds is freed where it was made, which is
+    /// cheaper, and not by the one thread that everybody waits for.
+    pub(super) reply: oneshot::Sender<(Result<T, StoreError>, F)>,
     pub(super) outside: bool,
     pub(super) weight: usize,
 }
@@ -123,11 +128,13 @@ where
     }
 
     fn answer(self: Box<Self>, outcome: Result<(), StoreError>) {
-        let Self { value, reply, .. } = *self;
+        let Self {
+            work, value, reply, ..
+        } = *self;
         let missing = || StoreError::Unavailable("it was not done".to_owned());
         let value = outcome.and_then(|()| value.ok_or_else(missing));
         // Whoever asked may have gone; what was written stays written.
-        drop(reply.send(value));
+        drop(reply.send((value, work)));
     }
 
     fn is_outside(&self) -> bool {

@@ -302,5 +302,6 @@ fn counters(connection: &Connection) -> rusqlite::Result<Counters> {
     Ok(Counters {
         claims: number("SELECT value FROM meta WHERE name = 'claims'")?,
         position: number("SELECT coalesce(max(position), 0) FROM work")?,
+        epoch: None,
     })
 }

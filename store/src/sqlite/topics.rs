@@ -252,6 +252,7 @@ pub(super) fn remove(session: &mut Session<'_>, id: &str) -> Outcome<()> {
 
 /// Says that the subscriptions have changed.
 pub(super) fn raise_epoch(session: &mut Session<'_>) -> Outcome<()> {
+    session.counters.epoch = None;
     session.run("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
     session.wakes.subscriptions = true;
     Ok(())

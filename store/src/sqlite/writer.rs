@@ -107,7 +107,10 @@ impl Writer {
         if !self.shared.queue.push(Box::new(job)).await {
             return Err(closed());
         }
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        match answer.await {
+            Ok((outcome, _done)) => outcome,
+            Err(_) => Err(closed()),
+        }
     }
 
     /// How many groups have been made durable.

@@ -224,6 +224,7 @@ impl World {
             rate: RateLimiter::new(setup.per_minute, setup.per_minute),
             pairs: None,
             audit: Audit::to_file(&audit, metrics.clone()).unwrap(),
+            pairs: None,
             metrics,
             metrics_public: false,
             public_url: URL.parse().unwrap(),

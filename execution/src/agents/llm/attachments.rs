@@ -6,7 +6,7 @@
 
 use super::chat::{Block, Chat};
 use super::wire::{Takes, Wire};
-use crate::files::{Fault, InputRules, Kind, examine, read_text, safe_name};
+use crate::files::{Fault, InputRules, Kind, aside, examine, read_text, safe_name};
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
@@ -113,10 +113,9 @@ impl<'a> Unpacking<'a> {
         );
         let kind = {
             let (bytes, name, rules) = (bytes.clone(), name.clone(), self.rules.clone());
+            let look = move || examine(&bytes, &declared, &name, &rules);
             // Looking into an archive takes time that others need.
-            let looked =
-                tokio::task::spawn_blocking(move || examine(&bytes, &declared, &name, &rules));
-            looked.await.map_err(|_| unreadable())??
+            aside(self.rules.extract_time, look).await?
         };
         self.count(kind)?;
         let name = safe_name(&name, kind.media_type());

@@ -2,24 +2,16 @@
 //! that comes from outside.
 
 use super::chat::Tool;
-use crate::files::{Fault, FileRules, Kind, Language, Made, MakeFile, make, safe_name};
+use crate::files::{Fault, FileRules, Kind, Language, Made, MakeFile, Refused, make, safe_name};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interzone_protocol::vocab::{Artifact, ArtifactId, InvalidId, Part};
+use interzone_protocol::zone::ErrorWord;
 use serde_json::json;
 use std::sync::Arc;
 
 /// The tool's name.
 pub(super) const CREATE_FILE: &str = "create_file";
-
-/// The kinds of files that can be made.
-const KINDS: [Kind; 5] = [
-    Kind::Csv,
-    Kind::Json,
-    Kind::Text,
-    Kind::Markdown,
-    Kind::Xlsx,
-];
 
 /// A call of a tool, as the model has put it together.
 #[derive(Debug)]
@@ -40,16 +32,11 @@ pub(super) struct Mishap {
 
 /// The tools for these rules: none if no file that can be made may leave.
 pub(super) fn offered(rules: &FileRules) -> Vec<Tool> {
-    let formats: Vec<&str> = KINDS
-        .into_iter()
-        .filter(|kind| rules.check_type(kind.media_type()).is_ok())
-        .map(Kind::extension)
-        .collect();
-    if formats.is_empty() || rules.per_reply == 0 {
+    let schema = MakeFile::schema(rules);
+    let formats = schema.pointer("/properties/format/enum");
+    if formats.is_none_or(|formats| *formats == json!([])) || rules.per_reply == 0 {
         return Vec::new();
     }
-    let cell = json!({"type": ["string", "number", "boolean", "null"]});
-    let row = json!({"type": "array", "items": cell});
     let files = if rules.per_reply == 1 {
         "one file".to_owned()
     } else {
@@ -60,35 +47,6 @@ pub(super) fn offered(rules: &FileRules) -> Vec<Tool> {
          the file's content in your answer. At most {files} in a reply, of at most {} bytes.",
         rules.max_bytes
     );
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "file_name": {"type": "string", "description": "The file's name with its extension."},
-            "format": {"type": "string", "enum": formats},
-            "content": {
-                "type": "string",
-                "description": "The whole text of the file, for every format but xlsx."
-            },
-            "rows": {
-                "description": "The rows of a csv or of an xlsx with one sheet; the first are headings.",
-                "type": "array",
-                "items": row
-            },
-            "sheets": {
-                "type": "array",
-                "description": "The sheets of an xlsx, if it has more than one.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "name": {"type": "string"},
-                        "rows": {"type": "array", "items": row}
-                    },
-                    "required": ["rows"]
-                }
-            }
-        },
-        "required": ["file_name", "format"]
-    });
     vec![Tool {
         name: CREATE_FILE,
         description,
@@ -124,25 +82,42 @@ impl Call {
         let refused = rules
             .check_count(made.saturating_add(1))
             .and_then(|()| rules.check_type(kind.media_type()));
-        refused.map_err(|refused| Mishap {
-            model: refused.sentence(&name, Language::English),
-            user: refused.sentence(&name, language),
-        })?;
-        let rules = rules.clone();
+        refused.map_err(|refused| left_out(refused, &name, language))?;
+        let own = rules.clone();
         // A large workbook takes time that others need.
-        let file = tokio::task::spawn_blocking(move || make(&request, &rules)).await;
-        let failed = |fault: Option<Fault>| {
-            let (model, user) = match &fault {
-                Some(fault) => (fault.text.clone(), fault.told(language)),
-                None => ("it did not work".to_owned(), String::new()),
-            };
-            Mishap {
-                model: format!("The file was not made: {model}."),
-                user: not_made(&name, &user, language),
-            }
-        };
-        file.map_err(|_| failed(None))?
-            .map_err(|fault| failed(Some(fault)))
+        let file = tokio::task::spawn_blocking(move || make(&request, &own)).await;
+        match file {
+            Ok(Ok(made)) => Ok(made),
+            Ok(Err(fault)) => Err(failed(&fault, &name, rules, language)),
+            Err(_) => Err(Mishap {
+                model: "The file was not made: it did not work.".to_owned(),
+                user: not_made("", "", language),
+            }),
+        }
+    }
+}
+
+fn failed(fault: &Fault, name: &str, rules: &FileRules, language: Language) -> Mishap {
+    let refused = match fault.word {
+        ErrorWord::FileTooLarge => Some(Refused::Size {
+            limit: rules.max_bytes,
+        }),
+        ErrorWord::UnsupportedFileType => Some(Refused::Type),
+        _ => None,
+    };
+    match refused {
+        Some(refused) => left_out(refused, name, language),
+        None => Mishap {
+            model: format!("The file was not made: {}.", fault.text),
+            user: not_made(name, &fault.told(language), language),
+        },
+    }
+}
+
+fn left_out(refused: Refused, name: &str, language: Language) -> Mishap {
+    Mishap {
+        model: refused.sentence(name, Language::English),
+        user: refused.sentence(name, language),
     }
 }
 

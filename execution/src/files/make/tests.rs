@@ -35,7 +35,7 @@ fn no_cell_of_a_table_is_a_formula() {
     ]]);
     assert_eq!(
         text(json!({"file_name": "t.csv", "rows": rows})),
-        "'=1+1,'+49 30,-5,'@SUM(A1),-1e3,+7.5%,'-,'\t=1,\"' =2\"\r\n"
+        "'=1+1,'+49 30,-5,'@SUM(A1),-1e3,+7.5%,'-,'\t=1,' =2\r\n"
     );
     // A table that comes as text is looked into as well.
     let content = "name,cmd\r\nx,\"=HYPERLINK(\"\"http://e\"\",1)\"\r\n\"a\nb\",-3\r\n";

@@ -199,6 +199,7 @@ impl Desk {
     ) -> Outcome<Option<Vec<Result<(), StoreError>>>> {
         self.wakes.clear();
         self.changed.clear();
+        self.counters.epoch = None;
         self.simply("BEGIN IMMEDIATE")?;
         let mut outcomes = Vec::with_capacity(jobs.len());
         for job in jobs.iter_mut() {
@@ -214,6 +215,8 @@ impl Desk {
                 }
                 if savepoints {
                     self.simply("ROLLBACK TO job")?;
+                    // It may be the one that this job had raised.
+                    self.counters.epoch = None;
                 } else if self.connection.total_changes() != changes {
                     return Ok(None);
                 }

@@ -148,8 +148,14 @@ async fn is_called_off(client: &Client) {
         panic!("it did not begin");
     };
     drop(run);
-    let task = TaskIdParams { task_id };
-    of_thread(client).cancel_task(&task).await.unwrap();
+    of_thread(client)
+        .cancel_task(&TaskIdParams { task_id })
+        .await
+        .unwrap();
+    let done = client.execute_task(&asked("echo hi")).await.unwrap();
+    let task = TaskIdParams {
+        task_id: done.task_id.unwrap(),
+    };
     let error = of_thread(client).cancel_task(&task).await.unwrap_err();
     assert_eq!(error.error_word(), ErrorWord::TaskFinished);
 }
@@ -173,7 +179,9 @@ async fn says_what_is_wrong(client: &Client) {
         .await
         .unwrap_err();
     assert_eq!(error.error_word(), ErrorWord::TaskNotFound);
-    let error = of_thread(client).call_raw("no_such_method", &()).await;
+    let error = of_thread(client)
+        .call_raw("no_such_method", &serde_json::json!({}))
+        .await;
     assert_eq!(error.unwrap_err().error_word(), ErrorWord::MethodNotFound);
 }
 

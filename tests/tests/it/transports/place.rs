@@ -106,6 +106,7 @@ impl Place {
             limits: HttpLimits::default(),
             rate: RateLimiter::new(0, 0),
             audit: Audit::to_log(std::io::sink(), metrics.clone()).unwrap(),
+            pairs: None,
             metrics: metrics.clone(),
             metrics_public: false,
             public_url: URL.parse().unwrap(),
