@@ -85,11 +85,15 @@ async fn a_task_can_be_called_off_and_says_so() {
     let world = hasty(&may_end).await;
     let token = world.token("vz").await;
     let task = json!({"task_id": world.ask(&token, "x").await["task_id"]});
-    for _ in 0..2 {
-        let canceled = world.call(&token, "cancel_task", task.clone()).await;
-        let expected = json!({"status": "canceled", "task_id": task["task_id"]});
-        assert_eq!(canceled["result"], expected);
-    }
+    let canceled = world.call(&token, "cancel_task", task.clone()).await;
+    let expected = json!({"status": "canceled", "task_id": task["task_id"]});
+    assert_eq!(canceled["result"], expected);
+    // From then on it is finished like any other.
+    let (code, data) = world.fault(&token, "cancel_task", task.clone()).await;
+    assert_eq!(
+        (code, &data["error_code"], &data["state"]),
+        (-32000, &json!("task_finished"), &json!("canceled"))
+    );
     let came = world.call(&token, "get_task_result", task.clone()).await["result"].clone();
     assert_eq!(came["status"], "failed");
     assert_eq!(
