@@ -115,6 +115,7 @@ impl Form {
         let peer = Peer {
             address: (address.parse::<IpAddr>().unwrap(), 50_000).into(),
             certificate: None,
+            vouched: None,
         };
         request.extensions_mut().insert(Arc::new(peer));
         house.send(request).await
