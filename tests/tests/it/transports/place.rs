@@ -112,7 +112,6 @@ impl Place {
             public_url: URL.parse().unwrap(),
             always_200: false,
             batch: 1000,
-            pairs: None,
             operator: Operator::default(),
             checks: Vec::new(),
             stop: stop.clone(),
