@@ -222,7 +222,6 @@ impl World {
             egress: Egress::new(&EgressOptions::default()).unwrap(),
             limits: setup.limits,
             rate: RateLimiter::new(setup.per_minute, setup.per_minute),
-            pairs: None,
             audit: Audit::to_file(&audit, metrics.clone()).unwrap(),
             metrics,
             metrics_public: false,
