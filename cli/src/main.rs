@@ -24,6 +24,10 @@ mod wiring;
 use output::Format;
 use std::process::ExitCode;
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let cli = match commands::parse() {
         Ok(cli) => cli,

@@ -24,6 +24,8 @@ use interzone_protocol::zone::{ExecuteStatus, Method, PROGRESS, TaskProgress};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The status that tells the task, before anything happens to it.
+const ACCEPTED: &str = "accepted";
 /// The status that says that the text begins anew.
 const RESTARTED: &str = "restarted";
 
@@ -75,7 +77,7 @@ impl Live {
         } else {
             Some(begun.watch(cx.zone, cx.caller, after).await?)
         };
-        Ok(Self {
+        let mut live = Self {
             id: id.clone().into_owned(),
             task: begun.task.id,
             caller: cx.caller.clone(),
@@ -90,7 +92,12 @@ impl Live {
                 correlation: cx.correlation().clone(),
                 began: Instant::now(),
             },
-        })
+        };
+        // Whoever wants to call it off needs its name before the agent says anything.
+        if live.watch.is_some() {
+            live.ahead = Some(live.note(|note| note.status = Some(ACCEPTED.to_owned())));
+        }
+        Ok(live)
     }
 
     /// What is said next. It may be dropped while waiting, and called again.
