@@ -223,6 +223,7 @@ impl World {
             limits: setup.limits,
             rate: RateLimiter::new(setup.per_minute, setup.per_minute),
             audit: Audit::to_file(&audit, metrics.clone()).unwrap(),
+            pairs: None,
             metrics,
             metrics_public: false,
             public_url: URL.parse().unwrap(),
