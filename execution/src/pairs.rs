@@ -13,7 +13,7 @@ use interzone_protocol::Dialect;
 use interzone_protocol::vocab::{TaskId, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// How many notes may wait.
@@ -24,6 +24,8 @@ const BATCH: usize = 256;
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How long a store that did not write is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long somebody who looks for a note waits for those on their way to be written.
+const LOOKING: Duration = Duration::from_secs(2);
 /// As much of an id is kept, so that it is whole JSON whatever its length.
 const LONGEST_ID: usize = 200;
 
@@ -42,18 +44,26 @@ impl Recorded {
     }
 }
 
+/// What stands in the queue.
+#[derive(Debug)]
+enum Queued {
+    Note(Box<Pair>),
+    /// Somebody looks for what was noted before.
+    Wanted(oneshot::Sender<()>),
+}
+
 /// Takes notes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct PairLog {
     recorded: Recorded,
-    queue: mpsc::Sender<Pair>,
+    queue: mpsc::Sender<Queued>,
     metrics: Arc<Metrics>,
 }
 
 /// The other end: the notes that wait to be written.
 #[derive(Debug)]
 pub struct PairBacklog {
-    queue: mpsc::Receiver<Pair>,
+    queue: mpsc::Receiver<Queued>,
     metrics: Arc<Metrics>,
 }
 
@@ -90,9 +100,21 @@ impl PairLog {
             code: entry.code,
             address: entry.address,
         };
-        if self.queue.try_send(pair).is_err() {
+        if self.queue.try_send(Queued::Note(Box::new(pair))).is_err() {
             self.metrics.pairs_dropped(1);
         }
+    }
+
+    /// Waits until what was noted before is written, so that whoever looks for a request finds one that
+    /// was just answered. A store in trouble is not waited for long.
+    pub(crate) async fn settled(&self) {
+        let (written, told) = oneshot::channel();
+        let written = async {
+            if self.queue.send(Queued::Wanted(written)).await.is_ok() {
+                let _ = told.await;
+            }
+        };
+        let _ = tokio::time::timeout(LOOKING, written).await;
     }
 }
 
@@ -115,15 +137,22 @@ impl PairBacklog {
     pub async fn keep(mut self, store: Arc<dyn PairStore>, stop: CancellationToken) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            tokio::select! {
+            let first = tokio::select! {
                 () = stop.cancelled() => break,
-                first = self.queue.recv() => match first {
-                    Some(pair) => batch.push(pair),
-                    None => return,
-                },
-            }
-            self.fill(&mut batch, &stop).await;
-            if !self.write(&*store, &mut batch).await {
+                first = self.queue.recv() => first,
+            };
+            let wanted = match first {
+                None => return,
+                Some(Queued::Wanted(wanted)) => Some(wanted),
+                Some(Queued::Note(pair)) => {
+                    batch.push(*pair);
+                    self.fill(&mut batch, &stop).await
+                }
+            };
+            let written = self.write(&*store, &mut batch).await;
+            // Whoever looks is told by this being dropped: there is nothing to wait for any more.
+            drop(wanted);
+            if !written {
                 tokio::select! {
                     () = stop.cancelled() => break,
                     () = tokio::time::sleep(PAUSE) => {}
@@ -131,8 +160,10 @@ impl PairBacklog {
             }
         }
         self.queue.close();
-        while let Some(pair) = self.queue.recv().await {
-            batch.push(pair);
+        while let Some(queued) = self.queue.recv().await {
+            if let Queued::Note(pair) = queued {
+                batch.push(*pair);
+            }
             if batch.len() >= BATCH {
                 self.write(&*store, &mut batch).await;
             }
@@ -140,21 +171,27 @@ impl PairBacklog {
         self.write(&*store, &mut batch).await;
     }
 
-    /// Waits a moment for more, as one commit costs as much as many.
-    async fn fill(&mut self, batch: &mut Vec<Pair>, stop: &CancellationToken) {
+    /// Waits a moment for more, as one commit costs as much as many; not if somebody looks for them.
+    async fn fill(
+        &mut self,
+        batch: &mut Vec<Pair>,
+        stop: &CancellationToken,
+    ) -> Option<oneshot::Sender<()>> {
         let over = tokio::time::sleep(PATIENCE);
         tokio::pin!(over);
         while batch.len() < BATCH {
             tokio::select! {
                 biased;
-                pair = self.queue.recv() => match pair {
-                    Some(pair) => batch.push(pair),
-                    None => return,
+                queued = self.queue.recv() => match queued {
+                    Some(Queued::Note(pair)) => batch.push(*pair),
+                    Some(Queued::Wanted(wanted)) => return Some(wanted),
+                    None => return None,
                 },
-                () = &mut over => return,
-                () = stop.cancelled() => return,
+                () = &mut over => return None,
+                () = stop.cancelled() => return None,
             }
         }
+        None
     }
 
     /// Writes a batch, or counts it as lost: whether a store in trouble wrote it is not worth finding

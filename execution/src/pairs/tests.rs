@@ -152,3 +152,20 @@ fn an_id_is_written_as_json_and_never_long() {
     assert!(short.len() < 256, "{short}");
     assert!(serde_json::from_str::<String>(&short).is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_looks_finds_what_was_noted_before() {
+    let store = Arc::new(Kept::default());
+    let (log, backlog) = PairLog::new(Recorded::All, Arc::default());
+    let stop = CancellationToken::new();
+    let writing = tokio::spawn(backlog.keep(store.clone(), stop.clone()));
+    let began = tokio::time::Instant::now();
+    log.settled().await;
+    log.note(&entry("tasks.get", None), None);
+    log.settled().await;
+    assert_eq!(store.0.lock().unwrap().len(), 1);
+    assert!(began.elapsed() < PATIENCE, "it is not waited for more");
+    stop.cancel();
+    writing.await.unwrap();
+    log.settled().await;
+}

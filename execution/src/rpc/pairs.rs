@@ -35,6 +35,9 @@ pub(super) async fn find(cx: &Context<'_>, params: PairsFindParams) -> Result<Re
         limit: limit.unwrap_or(PAGE.0).clamp(1, PAGE.1),
     };
     let hub = cx.hub();
+    if let Some(log) = &cx.zone.pairs {
+        log.settled().await;
+    }
     let found = hub.store().pairs(&query).await.map_err(HubError::from)?;
     // The scope has been checked: whoever has it sees everybody's.
     let operator = Caller::operator(cx.caller.principal.clone());
