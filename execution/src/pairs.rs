@@ -10,6 +10,7 @@ use interzone_edge::telemetry::Metrics;
 use interzone_hub::ports::{Pair, PairStore};
 use interzone_jsonrpc::RequestId;
 use interzone_protocol::Dialect;
+use interzone_protocol::acp::Method;
 use interzone_protocol::vocab::{TaskId, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -34,13 +35,17 @@ const LONGEST_ID: usize = 200;
 pub enum Recorded {
     /// Those between the zones.
     Zone,
-    /// All of them.
+    /// All of them but looking for them.
     All,
 }
 
 impl Recorded {
     fn has(self, method: &str) -> bool {
-        self == Self::All || Dialect::of_method(method) == Some(Dialect::Zone)
+        // Whoever looks for a request looks for somebody's, not for looking: the audit has those.
+        match self {
+            Self::All => method != Method::PairsFind.name(),
+            Self::Zone => Dialect::of_method(method) == Some(Dialect::Zone),
+        }
     }
 }
 

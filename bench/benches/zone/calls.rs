@@ -13,6 +13,11 @@ const CONNECTIONS: [usize; 2] = [32, 256];
 
 const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"wait 600"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
 
+/// The call that goes all the way to an agent and back. Its id is no UUID, so each is a task of its own.
+const HOP: &str = "execute_task";
+const IN_FLIGHT: usize = 32;
+const EXECUTE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"execute_task","params":{"channel":"C1","text":"echo hello","bot_token":"capability"}}"#;
+
 /// What was seen from outside, and the microseconds of processor that each answer cost the server.
 type Measured = (Figures, f64);
 
@@ -107,9 +112,39 @@ pub(crate) async fn measure(
             }
         }
     }
+    if only.is_none_or(|only| only == HOP) {
+        hop(zone, &create, &tls, size).await;
+    }
     if peer.is_none() {
         println!("\nthe peer was not measured, for no --peer PYTHON was given");
     }
+}
+
+/// From a caller to the zone, to the demo agent and back, durable on the way.
+async fn hop(zone: &Zone, create: &Arc<[u8]>, tls: &Arc<rustls::ClientConfig>, size: Size) {
+    let contender = |name, request| Contender {
+        name,
+        server: &zone.server,
+        request,
+    };
+    let asked = request("POST", "/jsonrpc", Some(&zone.token), EXECUTE);
+    let contenders = [
+        contender("tasks.create", create.clone()),
+        contender(HOP, asked),
+    ];
+    println!("\n# {HOP}, {IN_FLIGHT} in flight");
+    let rounds = rounds(&contenders, tls, IN_FLIGHT, size).await;
+    report(&contenders, &rounds);
+    let waits = |figure: fn(&Measured) -> f64| {
+        let ours = rounds.iter().filter_map(|round| round.get(1));
+        median(ours.map(figure).collect())
+    };
+    let half = waits(|(figures, _)| figures.median.as_secs_f64() * 1e3);
+    bar(&format!("{HOP}, median ms"), half, true, 3.0);
+    let p99 = waits(|(figures, _)| figures.p99.as_secs_f64() * 1e3);
+    bar(&format!("{HOP}, p99 ms"), p99, true, 15.0);
+    let rate = ratio(&rounds, 1, 0, |(figures, _)| figures.rate);
+    bar(&format!("{HOP}, rate to tasks.create"), rate, false, 0.5);
 }
 
 /// All contenders in turn, again and again: what disturbs one round disturbs all of them.

@@ -17,6 +17,8 @@ use tokio_rustls::client::TlsStream;
 pub(crate) struct Figures {
     /// Answers a second, over all connections.
     pub(crate) rate: f64,
+    /// The wait that one in two exceeds.
+    pub(crate) median: Duration,
     /// The wait that one in a hundred exceeds.
     pub(crate) p99: Duration,
     /// How many answers there were.
@@ -153,11 +155,21 @@ pub(crate) async fn measure(
     }
     let took = began.elapsed();
     waits.sort_unstable();
-    let p99 = waits.get(waits.len() * 99 / 100).copied().unwrap_or(took);
+    let exceeded_by = |percent: usize| {
+        let place = waits.len() * (100 - percent) / 100;
+        waits.get(place).copied().unwrap_or(took)
+    };
+    let (median, p99) = (exceeded_by(50), exceeded_by(1));
     #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
     let rate = waits.len() as f64 / took.as_secs_f64();
     let answers = waits.len();
-    (Figures { rate, p99, answers }, open)
+    let figures = Figures {
+        rate,
+        median,
+        p99,
+        answers,
+    };
+    (figures, open)
 }
 
 fn contains(text: &[u8], wanted: &[u8]) -> bool {

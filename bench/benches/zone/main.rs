@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART]`
 //!
-//! `PART` is `tasks.get`, `tasks.create` or `streams`. With `--log FILTER` the zone logs by that filter
+//! `PART` is `tasks.get`, `tasks.create`, `execute_task` or `streams`. With `--log FILTER` the zone logs by that filter
 //! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
 //! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and
 //! a figure is the median of the rounds.

@@ -30,7 +30,7 @@ pub(crate) struct Execute {
 
     /// Serve the runtime of Amazon Bedrock AgentCore: plain HTTP on ports 8080 and 9000
     ///
-    /// The same as `enabled = true` in [agentcore]. Its runtime ends TLS and proves who calls; do not
+    /// The same as `agentcore.enabled = true` in the configuration. Its runtime ends TLS and proves who calls; do not
     /// use it anywhere else.
     #[arg(long)]
     agentcore: bool,

@@ -93,18 +93,26 @@ impl AgentCore {
     /// Whoever the runtime lets through, with these headers.
     fn caller(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Arc<Peer> {
         let options = &self.options;
-        let user = headers.get(USER).and_then(|user| user.to_str().ok());
-        let principal = match user.filter(|_| options.per_user) {
-            Some(user) => format!("{}:{user}", options.principal),
-            None => options.principal.clone(),
+        // A name that cannot be read, or two of them, are nobody's: taking it for no name at all would
+        // show one user the tasks of another.
+        let mut users = headers.get_all(USER).iter();
+        let principal = match (options.per_user, users.next(), users.next()) {
+            (false, ..) | (true, None, _) => Some(options.principal.clone()),
+            (true, Some(user), None) => {
+                let user = user.to_str().ok().filter(|user| !user.trim().is_empty());
+                user.map(|user| format!("{}:{user}", options.principal))
+            }
+            (true, Some(_), Some(_)) => None,
         };
         let scopes = options.scopes.iter().map(String::as_str);
-        let identity = Identity::new(principal, options.principal.as_str(), scopes, u64::MAX);
+        let identity = principal
+            .filter(|_| !options.require_token)
+            .map(|name| Identity::new(name, options.principal.as_str(), scopes, u64::MAX));
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         Arc::new(Peer {
             address: peer.map_or(nowhere, |peer| peer.address),
             certificate: None,
-            vouched: (!options.require_token).then(|| Arc::new(identity)),
+            vouched: identity.map(Arc::new),
         })
     }
 

@@ -53,6 +53,8 @@ fn explain<T: DeserializeOwned>(text: &str) -> WireError {
         "u64" | "u32" | "usize" => "an integer that is not negative",
         "a sequence" => "an array",
         "a map" => "an object",
+        // serde calls an object by the name of our type, which is nobody's business.
+        other if other.starts_with("struct ") => "an object",
         other => other,
     };
     let (path, expected) = match expected == NoParts.to_string() {

@@ -10,6 +10,9 @@ use interzone_edge::request::Correlation;
 use interzone_jsonrpc::RequestId;
 use std::time::{Duration, SystemTime};
 
+/// The most characters of a subject in the log: it may be whatever a caller sent.
+const LONGEST_SUBJECT: usize = 128;
+
 /// What is noted of a call.
 pub(super) struct Line<'c> {
     pub(super) identity: &'c Identity,
@@ -55,11 +58,17 @@ impl Line<'_> {
                 id = id.as_deref().unwrap_or("null"),
                 correlation = %self.correlation,
                 method = self.method,
-                task = self.subject.unwrap_or_default().escape_debug().to_string(),
+                task = shown(self.subject.unwrap_or_default()),
                 outcome = self.outcome,
                 code = self.code,
                 "zone call"
             );
         }
     }
+}
+
+/// As much of what a caller calls a task as a log line takes.
+fn shown(subject: &str) -> String {
+    let subject: String = subject.chars().take(LONGEST_SUBJECT).collect();
+    subject.escape_debug().to_string()
 }

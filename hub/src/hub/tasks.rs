@@ -243,19 +243,31 @@ impl Hub {
         id: &TaskId,
         message: Message,
     ) -> Result<Task, HubError> {
-        self.send_once(caller, id, message, None).await
+        self.add(caller, id, message, None, false).await
     }
 
-    /// The same; a repetition under the same key adds nothing, however the task has gone on since.
+    /// Answers a task that asked back, and only such a task: of several who answer at once, one is heard.
+    /// A repetition under the same key adds nothing.
     ///
     /// # Errors
-    /// As [`Hub::send`].
-    pub async fn send_once(
+    /// As [`Hub::send`]; or the task has asked nothing, or has its answer.
+    pub async fn answer(
         &self,
         caller: &Caller,
         id: &TaskId,
         message: Message,
         once: Option<Once>,
+    ) -> Result<Task, HubError> {
+        self.add(caller, id, message, once, true).await
+    }
+
+    async fn add(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        message: Message,
+        once: Option<Once>,
+        only_if_asked: bool,
     ) -> Result<Task, HubError> {
         let limits = &self.inner.limits;
         limits.message(&message)?;
@@ -275,6 +287,12 @@ impl Hub {
                     state,
                 });
             }
+            if only_if_asked && !state.is_interrupted() {
+                return Err(HubError::IllegalMove {
+                    from: state,
+                    to: TaskState::Working,
+                });
+            }
             let count = usize::try_from(draft.task.messages).unwrap_or(usize::MAX);
             Limits::count(
                 "messages of a task",
@@ -290,11 +308,13 @@ impl Hub {
         };
         match self.change_task(Some(caller), id, None, decide).await {
             Err(HubError::Store(StoreError::Claimed { .. })) => self.task(caller, id).await,
-            // It may be finished because this was said before.
-            Err(error @ HubError::TaskFinished { .. }) => match &once {
-                Some(once) => self.begun_by(caller, &once.key).await?.ok_or(error),
-                None => Err(error),
-            },
+            // It may be finished, or wait for nothing any more, because this was said before.
+            Err(error @ (HubError::TaskFinished { .. } | HubError::IllegalMove { .. })) => {
+                match &once {
+                    Some(once) => self.begun_by(caller, &once.key).await?.ok_or(error),
+                    None => Err(error),
+                }
+            }
             changed => Ok(changed?.0),
         }
     }

@@ -112,6 +112,8 @@ words! {
     AgentUnavailable = "agent_unavailable", codes::DOMAIN, Busy;
     /// The task has ended and takes nothing any more.
     TaskFinished = "task_finished", codes::DOMAIN, Generic;
+    /// The task has asked nothing, or has its answer.
+    TaskNotWaiting = "task_not_waiting", codes::DOMAIN, Generic;
     /// There is no such task, as far as the caller may know.
     TaskNotFound = "task_not_found", codes::DOMAIN, Generic;
 }

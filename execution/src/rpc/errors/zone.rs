@@ -34,7 +34,7 @@ pub(super) fn of(error: &HubError) -> WireError {
             .and("task_id", id.as_str())
             .and("state", state.name()),
         HubError::IllegalMove { from, .. } => {
-            of_word(ErrorWord::TaskFinished).and("state", from.name())
+            of_word(ErrorWord::TaskNotWaiting).and("state", from.name())
         }
         HubError::AgentUnavailable => of_word(ErrorWord::AgentUnavailable),
         HubError::NotAllowed => of_word(ErrorWord::AccessDenied),
@@ -213,6 +213,7 @@ const fn sentence(word: ErrorWord) -> &'static str {
         ErrorWord::AgentRejected => "The agent will not do it",
         ErrorWord::AgentUnavailable => "No agent is available for this",
         ErrorWord::TaskFinished => "The task is finished",
+        ErrorWord::TaskNotWaiting => "The task waits for no answer",
         ErrorWord::TaskNotFound => "Task not found",
     }
 }

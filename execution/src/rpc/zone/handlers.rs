@@ -112,7 +112,7 @@ async fn go_on(
 ) -> Result<Waiting, Fault> {
     cx.about(id);
     let id = task_id(id)?;
-    let task = cx.hub().send_once(cx.caller, &id, message, once).await?;
+    let task = cx.hub().answer(cx.caller, &id, message, once).await?;
     Ok(Waiting { task, watch: None })
 }
 

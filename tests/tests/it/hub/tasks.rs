@@ -388,17 +388,43 @@ async fn a_message_under_a_key_is_added_once_even_to_a_task_that_has_ended_since
     let say = |key: &'static str| {
         let (hub, alice, id) = (hub.clone(), alice.clone(), task.id.clone());
         async move {
-            hub.send_once(&alice, &id, Message::user_text("y"), once(key))
+            hub.answer(&alice, &id, Message::user_text("y"), once(key))
                 .await
         }
     };
-    assert_eq!(say("a").await.unwrap().messages, 2);
-    assert_eq!(say("a").await.unwrap().messages, 2);
+    let run = world.claim("n1").await;
+    let first = turn(&run).await;
+    let question = Outcome::InputRequired(Message::agent_text("which?"));
+    run.end(&first, question).await.unwrap();
+    assert_eq!(say("a").await.unwrap().messages, 3);
+    assert_eq!(say("a").await.unwrap().messages, 3, "it waits no more");
     let begun = hub.begun_by(&alice, "a").await.unwrap();
     assert_eq!(begun.unwrap().id, task.id);
     assert!(hub.begun_by(&caller("bob"), "a").await.unwrap().is_none());
     hub.cancel(&alice, &task.id, None).await.unwrap();
-    assert_eq!(say("a").await.unwrap().messages, 2);
+    assert_eq!(say("a").await.unwrap().messages, 3);
     let refused = say("b").await;
     assert!(matches!(refused, Err(HubError::TaskFinished { .. })));
+}
+
+#[tokio::test]
+async fn only_a_question_is_answered_and_by_one() {
+    let world = World::new().await;
+    let (hub, alice) = (world.hub.clone(), caller("alice"));
+    let task = hub.create_task(&alice, ask("x")).await.unwrap();
+    let answer = |text: &str| hub.answer(&alice, &task.id, Message::user_text(text), None);
+    let early = answer("early").await;
+    assert!(matches!(early, Err(HubError::IllegalMove { .. })));
+    let question = Outcome::InputRequired(Message::agent_text("which?"));
+    let run = world.claim("n1").await;
+    let first = turn(&run).await;
+    run.end(&first, question).await.unwrap();
+    let (one, other) = tokio::join!(answer("one"), answer("other"));
+    assert_eq!(
+        [one.is_ok(), other.is_ok()]
+            .iter()
+            .filter(|ok| **ok)
+            .count(),
+        1
+    );
 }

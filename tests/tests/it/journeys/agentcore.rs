@@ -185,6 +185,19 @@ async fn users_are_apart_if_wanted() {
             "task_not_found"
         );
     }
+    // A name that cannot be read is nobody's, not everybody's, and so are two.
+    for nobody in [
+        &[(USER, "\u{5c71}\u{7530}")][..],
+        &[(USER, "")],
+        &[(USER, "anna"), (USER, "bert")],
+    ] {
+        let refused = runtime.invoke(nobody, &ask).await;
+        assert_eq!(
+            (refused.status, refused.code()),
+            (401, -40007),
+            "{nobody:?}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

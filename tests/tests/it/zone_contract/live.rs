@@ -136,7 +136,8 @@ async fn what_happens_is_told_as_it_happens_and_the_response_comes_last() {
         assert!(note.get("id").is_none());
     }
     assert_eq!(told(&all), "Here it is.");
-    assert_eq!(all[0]["params"]["status"], "thinking");
+    assert_eq!(all[0]["params"]["status"], "accepted");
+    assert_eq!(all[1]["params"]["status"], "thinking");
     assert_eq!(
         all.last().unwrap()["params"]["artifact"],
         result["artifacts"][1]
@@ -157,6 +158,10 @@ async fn each_text_comes_once_live_and_in_order_however_it_is_written() {
     .await;
     let token = world.token("vz").await;
     let mut messages = follow(&world, asking(&token, &json!(1), &params("x"))).await;
+    // The task is named before its agent says anything.
+    let first = messages.next().await.unwrap();
+    assert_eq!(first["params"]["status"], "accepted");
+    assert!(first["params"]["task_id"].is_string());
     let mut whole = String::new();
     let mut heard = String::new();
     for number in 0..300 {
@@ -289,6 +294,10 @@ async fn a_zone_that_closes_says_that_the_task_goes_on() {
     .await;
     let token = world.token("vz").await;
     let mut messages = follow(&world, asking(&token, &json!(1), &params("x"))).await;
+    assert_eq!(
+        messages.next().await.unwrap()["params"]["status"],
+        "accepted"
+    );
     assert_eq!(messages.next().await.unwrap()["params"]["status"], "at it");
     world.stop.cancel();
     let all = messages.rest().await;
@@ -318,6 +327,10 @@ async fn a_token_that_expires_ends_the_telling_and_not_the_task() {
     .await;
     let token = world.token("vz").await;
     let mut messages = follow(&world, asking(&token, &json!(1), &params("x"))).await;
+    assert_eq!(
+        messages.next().await.unwrap()["params"]["status"],
+        "accepted"
+    );
     assert_eq!(messages.next().await.unwrap()["params"]["status"], "at it");
     world.clock.advance(Duration::from_secs(24 * 3_600));
     may_end.add_permits(1);
