@@ -161,4 +161,12 @@ mod tests {
     fn absent_params_are_an_empty_object() {
         assert!(read::<StreamStartParams>(None).is_ok());
     }
+
+    #[test]
+    fn no_type_of_ours_is_named() {
+        let told = fault::<interzone_protocol::zone::ExecuteTaskParams>(
+            r#"{"channel":"c","text":"t","bot_token":"b","attachments":[1]}"#,
+        );
+        assert_eq!(told, "params.attachments[0]: an object <- number");
+    }
 }

@@ -72,3 +72,14 @@ fn shown(subject: &str) -> String {
     let subject: String = subject.chars().take(LONGEST_SUBJECT).collect();
     subject.escape_debug().to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_calls_a_task_takes_little_of_the_log_and_forges_no_line() {
+        assert_eq!(shown("a\nb\u{1b}"), "a\\nb\\u{1b}");
+        assert_eq!(shown(&"q".repeat(10_000_000)).len(), LONGEST_SUBJECT);
+    }
+}
