@@ -57,7 +57,14 @@ pub(crate) struct Connection {
 /// What proves who speaks.
 #[derive(Clone, Debug)]
 pub(crate) enum Proof {
-    Client { id: String, secret: Secret },
+    Client {
+        id: String,
+        secret: Secret,
+    },
+    /// A client that has no secret: it can only have a person agree.
+    Public {
+        id: String,
+    },
     Token(Secret),
     None,
 }
@@ -119,14 +126,10 @@ impl ConnectOptions {
         let proof = if let Some(file) = &self.token_file {
             Proof::Token(read_secret(file)?)
         } else if let Some(id) = self.client_id.clone().or(around.client_id) {
-            let Some(secret) = client_secret else {
-                return Err(Failure::Misuse(format!(
-                    "client {} needs its secret; name the file that holds it with \
-                     --client-secret-file",
-                    crate::printable::quoted(&id)
-                )));
-            };
-            Proof::Client { id, secret }
+            match client_secret {
+                Some(secret) => Proof::Client { id, secret },
+                None => Proof::Public { id },
+            }
         } else if let Some(token) = secret(&None, plain(around.token), &around.token_file)? {
             Proof::Token(token)
         } else if let Some(profile) = &profile {
@@ -159,8 +162,24 @@ impl Connection {
     /// A client of the server.
     ///
     /// # Errors
-    /// The address or the CA cannot be used.
+    /// The address or the CA cannot be used, or there is no secret to prove the client with.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
+        if let Proof::Public { id } = &self.proof {
+            return Err(Failure::Misuse(format!(
+                "client {} needs its secret; name the file that holds it with \
+                 --client-secret-file, or, if it has none, get a token with `interzone token \
+                 --login`",
+                crate::printable::quoted(id)
+            )));
+        }
+        self.client_for_login()
+    }
+
+    /// A client of the server that may have nothing to prove itself with yet.
+    ///
+    /// # Errors
+    /// The address or the CA cannot be used.
+    pub(crate) fn client_for_login(&self) -> Result<Client, Failure> {
         let mut builder = Client::builder(&self.url)
             .allow_http(self.insecure_http)
             .user_agent(concat!("interzone/", env!("CARGO_PKG_VERSION")));
@@ -172,7 +191,7 @@ impl Connection {
                 builder.credentials(ClientCredentials::new(id, secret.clone()))
             }
             Proof::Token(token) => builder.credentials(Credentials::Bearer(token.clone())),
-            Proof::None => builder,
+            Proof::Public { .. } | Proof::None => builder,
         };
         Ok(builder.build()?)
     }

@@ -40,25 +40,31 @@ pub(crate) struct Token {
 impl Token {
     pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
         let connection = self.connect.find()?;
-        let client = connection.client()?;
         let all = Scope::ALL.map(Scope::name);
         let mut scopes: Vec<&str> = self.scope.iter().map(String::as_str).collect();
         if scopes.is_empty() {
             scopes.extend(all);
         }
         let token = if self.login {
-            let Proof::Client { id, secret } = &connection.proof else {
-                return Err(Failure::Misuse(
-                    "a login needs a client; give --client-id and --client-secret-file".to_owned(),
-                ));
+            let login = match &connection.proof {
+                Proof::Client { id, secret } => Login::new(id).secret(secret.clone()),
+                Proof::Public { id } => Login::new(id),
+                Proof::Token(_) | Proof::None => {
+                    return Err(Failure::Misuse(
+                        "a login needs a client; give --client-id, and --client-secret-file if it \
+                         has a secret"
+                            .to_owned(),
+                    ));
+                }
             };
-            let login = Login::new(id).secret(secret.clone()).scopes(scopes.clone());
-            let session = client
+            let login = login.scopes(scopes.clone());
+            let session = connection
+                .client_for_login()?
                 .login(&login, |page| self.show(page, &connection))
                 .await?;
             session.access_token()
         } else {
-            Some(client.token(&scopes).await?)
+            Some(connection.client()?.token(&scopes).await?)
         };
         let Some(token) = token else {
             return Err(interzone_client::Error::from(interzone_client::TokenError::Answer).into());

@@ -121,7 +121,7 @@ async fn tokens(connection: &Connection) -> Result<(Option<Secret>, Option<Secre
     match &connection.proof {
         Proof::None => Ok((None, None)),
         Proof::Token(token) => Ok((Some(token.clone()), None)),
-        Proof::Client { .. } => {
+        Proof::Client { .. } | Proof::Public { .. } => {
             let client = connection.client()?;
             let token = client.token(&Scope::ALL.map(Scope::name)).await?;
             let narrow = client.token(&[Scope::AgentIdentify.name()]).await;

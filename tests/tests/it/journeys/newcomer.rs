@@ -205,62 +205,26 @@ async fn the_built_in_issuer_serves_the_sdk_and_people() {
     // A person agrees on a page, and the program acts for them.
     let person = add(&zone, &["person", "add", "anna"]).await;
     let passphrase = person["passphrase"].as_str().unwrap();
-    let back = "http://127.0.0.1/callback";
-    let more = [
-        "client",
-        "add",
-        "--name",
-        "a desktop",
-        "--redirect-uri",
-        back,
-    ];
-    let desktop = add(&zone, &more).await;
+    let back = ["--redirect-uri", "http://127.0.0.1/callback"];
+    let named = ["client", "add", "--name", "a desktop"];
+    let kept = add(&zone, &[&named[..], &back].concat()).await;
     fs::write(
         folder.join("secret"),
-        text(&desktop, &["client_secret", "secret"]),
+        text(&kept, &["client_secret", "secret"]),
     )
     .unwrap();
-    let mut login = command(
-        folder,
-        &[
-            "token",
-            "--login",
-            "--no-browser",
-            "--url",
-            &zone.url,
-            "--ca",
-            "ca.pem",
-            "--client-id",
-            text(&desktop, &["client_id", "id"]),
-            "--client-secret-file",
-            "secret",
-        ],
-    )
-    .spawn()
-    .unwrap();
-    let said = login.stderr.take().unwrap();
-    let reading = tokio::task::spawn_blocking(move || {
-        let mut lines = BufReader::new(said).lines().map(Result::unwrap);
-        let page = lines
-            .by_ref()
-            .find(|line| line.trim().starts_with("https://"));
-        std::thread::spawn(move || lines.for_each(drop));
-        page.map(|line| line.trim().to_owned())
-    });
-    let page = soon("the page", reading)
-        .await
-        .unwrap()
-        .expect("an address to open");
-    let fields = [
-        page.as_str(),
-        "name=anna",
-        &format!("passphrase={passphrase}"),
-    ];
-    run_python("browser.py", &fields, &ca, "").await;
-    let output = ends(login).await;
-    assert!(output.status.success(), "{output:?}");
-    let hers = String::from_utf8(output.stdout).unwrap();
-    let hers = hers.trim();
+    let public = add(&zone, &[&named[..], &back, &["--public"]].concat()).await;
+    let (mut hers, mut page) = (String::new(), String::new());
+    for (client, proof) in [
+        (&public, &[][..]),
+        (&kept, &["--client-secret-file", "secret"][..]),
+    ] {
+        let id = text(client, &["client_id", "id"]);
+        let who = ["--url", &zone.url, "--ca", "ca.pem", "--client-id", id];
+        let login = [&["token", "--login", "--no-browser"][..], &who, proof].concat();
+        (page, hers) = logs_in(folder, &login, passphrase, &ca).await;
+    }
+    let hers = hers.as_str();
     let task = zone.create(hers, "demo", "echo hers").await;
     let found = zone
         .refused(token, "tasks.get", json!({"taskId": task}))
@@ -307,4 +271,37 @@ fn run_token(url: &str, id: &str, secret: &str, ca: &Path) -> bool {
         .output()
         .unwrap();
     output.status.success()
+}
+
+/// Runs a login up to the page, has Anna agree there, and gives the page and the token.
+async fn logs_in(
+    folder: &Path,
+    arguments: &[&str],
+    passphrase: &str,
+    ca: &Path,
+) -> (String, String) {
+    let mut login = command(folder, arguments).spawn().unwrap();
+    let said = login.stderr.take().unwrap();
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut lines = BufReader::new(said).lines().map(Result::unwrap);
+        let page = lines
+            .by_ref()
+            .find(|line| line.trim().starts_with("https://"));
+        std::thread::spawn(move || lines.for_each(drop));
+        page.map(|line| line.trim().to_owned())
+    });
+    let page = soon("the page", reading)
+        .await
+        .unwrap()
+        .expect("an address to open");
+    let fields = [
+        page.as_str(),
+        "name=anna",
+        &format!("passphrase={passphrase}"),
+    ];
+    run_python("browser.py", &fields, ca, "").await;
+    let output = ends(login).await;
+    assert!(output.status.success(), "{output:?}");
+    let token = String::from_utf8(output.stdout).unwrap();
+    (page, token.trim().to_owned())
 }
