@@ -12,6 +12,7 @@ mod error;
 mod layer;
 mod nearest;
 mod oauth;
+mod outline;
 mod section;
 mod slack;
 mod store;
@@ -32,13 +33,14 @@ pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
 pub(crate) use contract::AgentCoreConfig;
 pub(crate) use error::ConfigError;
 pub(crate) use oauth::OAuthConfig;
+pub(crate) use outline::{Holds, NamedFile, Outline};
 pub(crate) use section::Elsewhere;
 pub(crate) use slack::{InstallConfig, PolicyConfig, SlackConfig, SlackMode};
 pub(crate) use store::{StoreConfig, StoreUrl};
 pub(crate) use verification::{VerificationConfig, VerifyConfig, Words};
 pub(crate) use zone::{
     AuditConfig, CardConfig, ExecutionConfig, IssuerConfig, LimitsConfig, LogConfig, LogFormat,
-    TlsConfig, WebhookConfig, WorkConfig,
+    ServerConfig, TlsConfig, WebhookConfig, WorkConfig,
 };
 
 use error::Wrong;
