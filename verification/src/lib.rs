@@ -3,3 +3,5 @@
 //! It proves who asks, holds the secrets of Slack, and posts the answers. Rules about deliveries live in
 //! the hub and SQL in the store; agents, tasks and whatever the Execution Zone does with a question never
 //! enter here.
+
+pub mod slack;
