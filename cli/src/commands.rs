@@ -6,8 +6,10 @@ mod accounts;
 mod ask;
 mod call;
 mod check;
+mod doctor;
 mod execute;
 mod pairs;
+mod policy;
 mod stream;
 mod task;
 mod token;
@@ -54,10 +56,12 @@ enum Command {
     Stream(stream::Stream),
     Call(call::Call),
     Pairs(pairs::Pairs),
+    Policy(policy::Policy),
     Token(token::Token),
     Client(accounts::Client),
     Person(accounts::Person),
     Check(check::Check),
+    Doctor(doctor::Doctor),
 }
 
 /// Reads the command line.
@@ -90,10 +94,12 @@ impl Cli {
             Command::Stream(stream) => runtime::run(stream.run(format)),
             Command::Call(call) => runtime::run(call.run()),
             Command::Pairs(pairs) => runtime::run(pairs.run(format)),
+            Command::Policy(policy) => policy.run(format),
             Command::Token(token) => runtime::run(token.run(format)),
             Command::Client(client) => runtime::run(client.run(format)),
             Command::Person(person) => runtime::run(person.run(format)),
             Command::Check(check) => check.run(format),
+            Command::Doctor(doctor) => runtime::run(doctor.run(format)),
         }
     }
 }

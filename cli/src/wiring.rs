@@ -11,11 +11,13 @@ mod keep;
 mod options;
 mod signals;
 mod store;
+mod verification;
 
 pub(crate) use error::StartError;
 pub(crate) use identity::scopes;
 pub(crate) use signals::Signals;
 pub(crate) use store::records;
+pub(crate) use verification::{zone_client, zone_scopes};
 
 use crate::config::{Config, LogFormat};
 use agentcore::Doors;

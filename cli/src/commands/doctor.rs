@@ -3,6 +3,8 @@
 //! It only looks: nothing is changed, posted or left behind, and a zone that runs is not disturbed.
 
 mod files;
+#[cfg(test)]
+mod manifest;
 mod report;
 mod slack;
 mod wire;

@@ -28,6 +28,8 @@ pub(crate) enum StartError {
     Account(#[source] AccountError),
     #[error(transparent)]
     Egress(#[from] EgressSetupError),
+    #[error("the Execution Zone cannot be called: {0}; correct [verification] and [tls] trust")]
+    ZoneClient(#[source] interzone_client::Error),
     #[error("outgoing connections cannot be set up: {0}")]
     Http(#[source] reqwest::Error),
     #[error("agent {id:?} cannot be started: {source}")]

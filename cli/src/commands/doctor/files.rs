@@ -35,7 +35,11 @@ pub(super) fn check(files: &[NamedFile], report: &mut Report) {
                 continue;
             }
             Ok(meta) if meta.len() == 0 => {
-                report.fail(name, format!("{path} is empty"), "put into it what belongs there");
+                report.fail(
+                    name,
+                    format!("{path} is empty"),
+                    "put into it what belongs there",
+                );
                 continue;
             }
             Ok(_) => {}
@@ -89,7 +93,11 @@ fn certificates(name: &str, path: &Path, now: SystemTime, report: &mut Report) {
         let parsed = found.ok().and_then(|der| Certificate::from_der(&der).ok());
         let Some(parsed) = parsed else {
             let next = "it must be PEM, with blocks that begin -----BEGIN CERTIFICATE-----";
-            report.fail(name, format!("{shown} has a part that is no certificate"), next);
+            report.fail(
+                name,
+                format!("{shown} has a part that is no certificate"),
+                next,
+            );
             return;
         };
         let validity = parsed.tbs_certificate.validity;
@@ -113,11 +121,19 @@ fn certificates(name: &str, path: &Path, now: SystemTime, report: &mut Report) {
         ),
         Some(ends) if ends <= now => {
             let found = format!("{shown} was good until {}", day(ends));
-            report.fail(name, found, "renew it; a zone that runs takes up the new one");
+            report.fail(
+                name,
+                found,
+                "renew it; a zone that runs takes up the new one",
+            );
         }
         Some(ends) if ends <= now + SOON => {
             let found = format!("{shown} is good until {} only", day(ends));
-            report.warn(name, found, "renew it; a zone that runs takes up the new one");
+            report.warn(
+                name,
+                found,
+                "renew it; a zone that runs takes up the new one",
+            );
         }
         Some(ends) => report.pass(name, format!("{shown}, good until {}", day(ends))),
     }

@@ -157,7 +157,10 @@ mod tests {
         assert!(!text.contains('\u{1b}'), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.first(), Some(&"pass  store: answers"));
-        assert!(lines.get(1).unwrap().ends_with("hour off → set it"), "{text}");
+        assert!(
+            lines.get(1).unwrap().ends_with("hour off → set it"),
+            "{text}"
+        );
         assert!(text.contains("1 passed, 0 to look at, 1 failed"), "{text}");
         let mut out = Vec::new();
         report.write_json(&mut out).unwrap();

@@ -105,7 +105,10 @@ fn scopes(granted: Option<&[String]>, report: &mut Report) {
     let lacks = |scope: &&&str| !granted.iter().any(|one| one == **scope);
     let lacking: Vec<&str> = SCOPES.iter().filter(lacks).copied().collect();
     if lacking.is_empty() {
-        report.pass("slack scopes", format!("all {} that are needed", SCOPES.len()));
+        report.pass(
+            "slack scopes",
+            format!("all {} that are needed", SCOPES.len()),
+        );
         return;
     }
     report.fail(
@@ -117,10 +120,16 @@ fn scopes(granted: Option<&[String]>, report: &mut Report) {
 
 /// The app-level token of Socket Mode.
 async fn socket(slack: &SlackConfig, token: &Secret, wire: &Wire, report: &mut Report) {
-    match wire.slack(&slack.api_url, "apps.connections.open", token).await {
+    match wire
+        .slack(&slack.api_url, "apps.connections.open", token)
+        .await
+    {
         Err(why) => report.fail("socket mode", why, "let this machine reach Slack by HTTPS"),
         Ok(seen) => match refusal(&seen) {
-            None => report.pass("socket mode", "Slack opens a socket for the app-level token"),
+            None => report.pass(
+                "socket mode",
+                "Slack opens a socket for the app-level token",
+            ),
             Some((why, next)) => report.fail("socket mode", why, next),
         },
     }
@@ -137,7 +146,10 @@ fn reachable(config: &VerifyConfig, report: &mut Report) {
     let public = &config.verification.public_url;
     let requests = format!("{}/slack/events", public.as_str().trim_end_matches('/'));
     if of_this_machine(config.slack.api_url.host()) {
-        report.pass("request url", format!("{requests}, for a Slack on this machine"));
+        report.pass(
+            "request url",
+            format!("{requests}, for a Slack on this machine"),
+        );
     } else if of_this_machine(public.host()) {
         report.warn(
             "request url",
@@ -185,7 +197,10 @@ fn policy(policy: &PolicyConfig, team: Option<&str>, report: &mut Report) {
     if !empty.is_empty() {
         report.fail(
             "policy",
-            format!("nobody may ask, as the list {} is empty", empty.join(" and ")),
+            format!(
+                "nobody may ask, as the list {} is empty",
+                empty.join(" and ")
+            ),
             "name who may in [policy]; \"*\" stands for everybody",
         );
         return;
@@ -284,7 +299,10 @@ mod tests {
         };
         assert!(refusal(&seen(json!({"ok": true}))).is_none());
         let (why, next) = refusal(&seen(json!({"ok": false, "error": "invalid_auth"}))).unwrap();
-        assert!(why.contains("invalid_auth") && next.contains("again"), "{why} {next}");
+        assert!(
+            why.contains("invalid_auth") && next.contains("again"),
+            "{why} {next}"
+        );
         assert!(refusal(&seen(json!("<html>"))).is_some());
     }
 }

@@ -42,7 +42,10 @@ pub(super) enum WireError {
 
 impl Wire {
     pub(super) fn new(trust: &[PathBuf]) -> Result<Self, WireError> {
-        let http = Trust::system_and(trust)?.client().timeout(PATIENCE).build()?;
+        let http = Trust::system_and(trust)?
+            .client()
+            .timeout(PATIENCE)
+            .build()?;
         Ok(Self { http })
     }
 
@@ -114,7 +117,10 @@ fn ahead(headers: &HeaderMap, now: SystemTime) -> Option<i64> {
 
 fn scopes(headers: &HeaderMap) -> Option<Vec<String>> {
     let list = headers.get("x-oauth-scopes")?.to_str().ok()?;
-    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let names = list
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     Some(names.map(str::to_owned).collect())
 }
 
@@ -131,7 +137,10 @@ mod tests {
         assert_eq!((ahead(&headers, now), scopes(&headers)), (None, None));
         let date = HeaderValue::from_static("Sun, 09 Sep 2001 01:46:10 GMT");
         headers.insert("date", date);
-        headers.insert("x-oauth-scopes", HeaderValue::from_static("chat:write, im:read"));
+        headers.insert(
+            "x-oauth-scopes",
+            HeaderValue::from_static("chat:write, im:read"),
+        );
         assert_eq!(ahead(&headers, now), Some(30));
         assert_eq!(ahead(&headers, now - Duration::from_secs(60)), Some(-30));
         assert_eq!(scopes(&headers).unwrap(), ["chat:write", "im:read"]);

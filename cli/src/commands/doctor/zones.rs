@@ -20,7 +20,10 @@ pub(super) async fn store(config: &StoreConfig, report: &mut Report) {
     {
         let folder = path.parent().filter(|folder| folder.is_dir());
         match folder {
-            Some(_) => report.pass("store", format!("{} is made at the first start", path.display())),
+            Some(_) => report.pass(
+                "store",
+                format!("{} is made at the first start", path.display()),
+            ),
             None => report.fail(
                 "store",
                 format!("the folder of {} is not there", path.display()),
@@ -30,7 +33,9 @@ pub(super) async fn store(config: &StoreConfig, report: &mut Report) {
         return;
     }
     let answer = async {
-        let keep = wiring::records(config).await.map_err(|error| error.to_string())?;
+        let keep = wiring::records(config)
+            .await
+            .map_err(|error| error.to_string())?;
         // A kind that nobody has: it is only asked whether there is an answer.
         let asked = keep.list("doctor").await;
         asked.map(|_| ()).map_err(|error| error.to_string())
@@ -45,7 +50,11 @@ pub(super) async fn store(config: &StoreConfig, report: &mut Report) {
 pub(super) fn clock(whose: &str, seen: &Seen, report: &mut Report) {
     let name = format!("clock against {whose}");
     let Some(ahead) = seen.ahead else {
-        report.skip(name, "the answer has no date", "compare this machine's clock by other means");
+        report.skip(
+            name,
+            "the answer has no date",
+            "compare this machine's clock by other means",
+        );
         return;
     };
     let way = if ahead < 0 { "behind" } else { "ahead" };
@@ -68,7 +77,9 @@ pub(super) async fn own(public: &Url, command: &str, wire: &Wire, report: &mut R
     let name = "this zone";
     let shown = public.as_str().trim_end_matches('/');
     match wire.get(below(public, "readyz")).await {
-        Ok(seen) if seen.status == 200 => report.pass(name, format!("serves at {shown} and is ready")),
+        Ok(seen) if seen.status == 200 => {
+            report.pass(name, format!("serves at {shown} and is ready"))
+        }
         Ok(seen) if seen.status == 503 => report.warn(
             name,
             format!("serves at {shown} and is not ready: {}", seen.body),
@@ -109,15 +120,27 @@ pub(super) async fn execution(config: &VerifyConfig, wire: &Wire, report: &mut R
             } else {
                 "start it, or correct verification.execution_url"
             };
-            report.fail("execution zone", format!("{shown} cannot be reached: {why}"), next);
-            report.skip("token", "there is nobody to show it to", "begin with the Execution Zone");
+            report.fail(
+                "execution zone",
+                format!("{shown} cannot be reached: {why}"),
+                next,
+            );
+            report.skip(
+                "token",
+                "there is nobody to show it to",
+                "begin with the Execution Zone",
+            );
             return;
         }
     }
     let client = match zone_client(config, RetryPolicy::never()) {
         Ok(client) => client,
         Err(error) => {
-            report.fail("token", error.to_string(), "correct [verification.oauth] and [tls] trust");
+            report.fail(
+                "token",
+                error.to_string(),
+                "correct [verification.oauth] and [tls] trust",
+            );
             return;
         }
     };
@@ -138,11 +161,20 @@ pub(super) async fn execution(config: &VerifyConfig, wire: &Wire, report: &mut R
     match client.get_agent_card().await {
         Ok(card) => report.pass(
             "agent card",
-            format!("{} {}, {} skills", card.name, card.version, card.skills.map_or(0, |all| all.len())),
+            format!(
+                "{} {}, {} skills",
+                card.name,
+                card.version,
+                card.skills.map_or(0, |all| all.len())
+            ),
         ),
         Err(error) => {
             let told = Told::of(&error);
-            report.fail("agent card", told.message(), "`interzone check URL` tells more");
+            report.fail(
+                "agent card",
+                told.message(),
+                "`interzone check URL` tells more",
+            );
         }
     }
 }
@@ -245,7 +277,13 @@ mod tests {
     #[test]
     fn an_address_keeps_its_path() {
         let url = |text: &str| Url::parse(text).unwrap();
-        assert_eq!(below(&url("https://a"), "healthz").as_str(), "https://a/healthz");
-        assert_eq!(below(&url("https://a/b/"), "c/d").as_str(), "https://a/b/c/d");
+        assert_eq!(
+            below(&url("https://a"), "healthz").as_str(),
+            "https://a/healthz"
+        );
+        assert_eq!(
+            below(&url("https://a/b/"), "c/d").as_str(),
+            "https://a/b/c/d"
+        );
     }
 }
