@@ -1,6 +1,6 @@
 //! `interzone policy explain`: whether somebody may ask, and why.
 
-use crate::config::VerifyConfig;
+use crate::config::PolicyConfig;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::printable;
@@ -66,7 +66,7 @@ impl Policy {
 
 impl Explain {
     fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let policy = VerifyConfig::load(&self.config)?.policy;
+        let policy = PolicyConfig::load(&self.config)?;
         let lists = Lists::new(&policy.teams, &policy.channels, &policy.users);
         let explained = lists.explain(&Asker {
             team: &self.team,

@@ -3,7 +3,7 @@
 //! Where Slack is and who may ask is in `slack`.
 
 use super::error::{ConfigError, Wrong};
-use super::layer::Place;
+use super::layer::{Place, Table};
 use super::section::{Found, Section};
 use super::slack::{PolicyConfig, SlackConfig};
 use super::url::secure_url;
@@ -64,21 +64,7 @@ impl VerifyConfig {
         variables: impl IntoIterator<Item = (String, String)>,
         folder: &Path,
     ) -> Result<Self> {
-        let Layers { table, written } = Layers::read(text, variables)?;
-        if !written
-            .iter()
-            .any(|name| OF_VERIFICATION.contains(&name.as_str()))
-        {
-            return Err(ConfigError::new(
-                "verification",
-                Place::Default,
-                Wrong::Missing(
-                    "nothing here is for a Verification Zone; add [verification], [slack] and \
-                     [policy] as docs/slack.md shows, or run `interzone execute`",
-                ),
-            ));
-        }
-        let mut whole = Section::whole(table, folder);
+        let mut whole = Section::whole(ours(text, variables)?, folder);
         whole.leave(&OF_EXECUTION);
         let mut metrics = whole.section("metrics")?;
         let metrics_public = metrics.flag("public")?.unwrap_or(false);
@@ -99,6 +85,37 @@ impl VerifyConfig {
         whole.end()?;
         Ok(config)
     }
+}
+
+impl PolicyConfig {
+    /// Reads who may ask from a file, with the environment on top, and nothing else: whoever asks for
+    /// that need not be able to read the secrets.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in that section is wrong.
+    pub(crate) fn load(file: &Path) -> Result<Self> {
+        let (text, folder) = open(file)?;
+        let policy = ours(&text, variables())
+            .and_then(|table| Self::read(Section::whole(table, folder).section("policy")?));
+        policy.map_err(|error| error.in_file(file.to_owned()))
+    }
+}
+
+/// All layers of a text that is for a Verification Zone.
+fn ours(text: &str, variables: impl IntoIterator<Item = (String, String)>) -> Result<Table> {
+    let Layers { table, written } = Layers::read(text, variables)?;
+    let is_ours = |name: &String| OF_VERIFICATION.contains(&name.as_str());
+    if written.iter().any(is_ours) {
+        return Ok(table);
+    }
+    Err(ConfigError::new(
+        "verification",
+        Place::Default,
+        Wrong::Missing(
+            "nothing here is for a Verification Zone; add [verification], [slack] and [policy] as \
+             docs/slack.md shows, or run `interzone execute`",
+        ),
+    ))
 }
 
 /// The zone itself.

@@ -50,7 +50,10 @@ fn fault_9_the_manifest_asks_for_what_the_code_needs() {
     let manifest = read(&text);
     let list = |path: &str| sorted(&manifest[path]);
     assert_eq!(list("oauth_config.scopes.bot"), sorted(SCOPES));
-    assert_eq!(list("settings.event_subscriptions.bot_events"), sorted(EVENTS));
+    assert_eq!(
+        list("settings.event_subscriptions.bot_events"),
+        sorted(EVENTS)
+    );
     let one = |path: &str| match manifest[path].as_slice() {
         [only] => only.as_str(),
         other => panic!("{path}: {other:?}"),
