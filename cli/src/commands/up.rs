@@ -74,7 +74,7 @@ enum Answering {
 impl Up {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
         let config = self.prepare()?;
-        let log = start_log(&config)?;
+        let log = start_log(&config.tls, &config.log)?;
         let served =
             runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
         drop(log);
@@ -125,7 +125,7 @@ impl Up {
             ),
             Format::Text => self.welcome(out, &url, &agent),
         })?;
-        zone.until_told(&mut signals).await?;
+        signals.then(zone.wind_up()).await?;
         if format == Format::Text {
             let _ = writeln!(
                 io::stderr(),
