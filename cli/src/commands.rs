@@ -8,6 +8,7 @@ mod call;
 mod check;
 mod doctor;
 mod execute;
+mod feedback;
 mod pairs;
 mod policy;
 mod stream;
@@ -57,6 +58,7 @@ enum Command {
     Call(call::Call),
     Pairs(pairs::Pairs),
     Policy(policy::Policy),
+    Feedback(feedback::Feedback),
     Token(token::Token),
     Client(accounts::Client),
     Person(accounts::Person),
@@ -94,6 +96,7 @@ impl Cli {
             Command::Stream(stream) => runtime::run(stream.run(format)),
             Command::Call(call) => runtime::run(call.run()),
             Command::Pairs(pairs) => runtime::run(pairs.run(format)),
+            Command::Feedback(feedback) => runtime::run(feedback.run(format)),
             Command::Policy(policy) => policy.run(format),
             Command::Token(token) => runtime::run(token.run(format)),
             Command::Client(client) => runtime::run(client.run(format)),

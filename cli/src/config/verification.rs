@@ -55,6 +55,20 @@ impl VerifyConfig {
         Self::read(text, variables(), folder)
     }
 
+    /// Puts the port that was found in place of 0, which asks for any.
+    pub(crate) fn settle_port(&mut self, port: u16) {
+        let redirect = self.slack.install.as_mut().map(|app| &mut app.redirect_url);
+        for url in [Some(&mut self.verification.public_url), redirect]
+            .into_iter()
+            .flatten()
+        {
+            if url.port() == Some(0) {
+                // It fails only for addresses without a host, and these have one.
+                let _ = url.set_port(Some(port));
+            }
+        }
+    }
+
     /// Reads a text, with these variables on top. Relative paths are relative to `folder`.
     ///
     /// # Errors
@@ -98,6 +112,19 @@ impl PolicyConfig {
         let policy = ours(&text, variables())
             .and_then(|table| Self::read(Section::whole(table, folder).section("policy")?));
         policy.map_err(|error| error.in_file(file.to_owned()))
+    }
+}
+
+impl StoreConfig {
+    /// Reads where a Verification Zone keeps everything, and nothing else.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in that section is wrong.
+    pub(crate) fn of_verification(file: &Path) -> Result<Self> {
+        let (text, folder) = open(file)?;
+        let store = ours(&text, variables())
+            .and_then(|table| Self::read(Section::whole(table, folder).section("store")?, folder));
+        store.map_err(|error| error.in_file(file.to_owned()))
     }
 }
 

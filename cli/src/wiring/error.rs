@@ -2,7 +2,7 @@
 
 use interzone_edge::auth::AuthError;
 use interzone_edge::egress::EgressSetupError;
-use interzone_edge::issuer::{AccountError, IssuerError};
+use interzone_edge::issuer::{AccountError, IssuerError, KeepError};
 use interzone_edge::telemetry::TelemetryError;
 use interzone_edge::tls::TlsError;
 use interzone_hub::HubError;
@@ -20,6 +20,8 @@ pub(crate) enum StartError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("{}", with_cause(.0))]
+    Kept(#[source] KeepError),
     #[error("{}", with_cause(.0))]
     Issuer(#[from] IssuerError),
     #[error(transparent)]
