@@ -8,5 +8,7 @@ pub mod intake;
 pub mod policy;
 mod question;
 pub mod slack;
+pub mod texts;
 
 pub use question::{PlaceKind, Question, SharedFile, thread_key};
+pub use texts::{Language, LeftOut, Refusal};
