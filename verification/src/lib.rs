@@ -4,6 +4,7 @@
 //! the hub and SQL in the store; agents, tasks and whatever the Execution Zone does with a question never
 //! enter here.
 
+mod reply;
 pub mod texts;
 
 pub use texts::{Language, LeftOut, Refusal};
