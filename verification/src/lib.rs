@@ -5,6 +5,7 @@
 //! enter here.
 
 mod reply;
+pub mod slack;
 pub mod texts;
 
 pub use texts::{Language, LeftOut, Refusal};
