@@ -4,8 +4,12 @@
 //! the hub and SQL in the store; agents, tasks and whatever the Execution Zone does with a question never
 //! enter here.
 
+pub mod intake;
+pub mod policy;
+mod question;
 mod reply;
 pub mod slack;
 pub mod texts;
 
+pub use question::{PlaceKind, Question, SharedFile, thread_key};
 pub use texts::{Language, LeftOut, Refusal};
