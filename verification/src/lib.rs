@@ -7,6 +7,7 @@
 pub mod intake;
 pub mod policy;
 mod question;
+mod reply;
 pub mod slack;
 pub mod texts;
 

@@ -1,0 +1,1 @@
+//! The client against a server that is not Slack but answers like it.
