@@ -8,6 +8,7 @@ mod attachments;
 mod context;
 mod gates;
 pub mod intake;
+pub mod interactions;
 pub mod policy;
 mod question;
 mod reply;
