@@ -15,6 +15,7 @@ mod stream;
 mod task;
 mod token;
 mod up;
+mod verify;
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
@@ -52,6 +53,7 @@ pub(crate) struct Cli {
 enum Command {
     Up(up::Up),
     Execute(execute::Execute),
+    Verify(verify::Verify),
     Ask(ask::Ask),
     Task(task::Task),
     Stream(stream::Stream),
@@ -91,6 +93,7 @@ impl Cli {
         match self.command {
             Command::Up(up) => up.run(format),
             Command::Execute(execute) => execute.run(format),
+            Command::Verify(verify) => verify.run(format),
             Command::Ask(ask) => runtime::run(ask.run(format)),
             Command::Task(task) => runtime::run(task.run(format)),
             Command::Stream(stream) => runtime::run(stream.run(format)),
