@@ -12,4 +12,8 @@ pub mod slack;
 pub mod texts;
 
 pub use question::{PlaceKind, Question, SharedFile, thread_key};
+pub use reply::{
+    Carried, Desk, FEEDBACK_ACTION, FeedbackGiven, Feedbacks, Left, LeftOutFile, Live, POSTS,
+    PlanError, Poster, ReplyOptions, STOP_ACTION, Ways, answered, failed, refused, stopped,
+};
 pub use texts::{Language, LeftOut, Refusal};
