@@ -74,6 +74,8 @@ pub struct Left {
     pub enterprise: Option<TeamId>,
     /// Slack's name for what told us.
     pub event_id: String,
+    /// When Slack says that it happened.
+    pub said: Timestamp,
 }
 
 /// Reads an event.
@@ -109,6 +111,8 @@ struct Envelope<'a> {
     app: Option<&'a str>,
     /// Our own user, if Slack names it.
     own: Option<&'a str>,
+    /// When it happened, in seconds since 1970.
+    happened: Option<i64>,
     now: Timestamp,
 }
 
@@ -135,6 +139,7 @@ impl<'a> Envelope<'a> {
             },
             app: string(body, "api_app_id"),
             own: string(us, "user_id"),
+            happened: body.get("event_time").and_then(Value::as_i64),
             now,
         })
     }
@@ -164,6 +169,9 @@ impl<'a> Envelope<'a> {
             team: self.team.clone(),
             enterprise: self.enterprise.clone(),
             event_id: self.event_id.to_owned(),
+            said: self.happened.map_or(self.now, |seconds| {
+                Timestamp::from_millis(seconds.saturating_mul(1000))
+            }),
         }
     }
 

@@ -2,8 +2,12 @@
 //! which it lets us in. What a question is, who may ask one and what is answered must not enter here.
 
 pub mod api;
+#[cfg(test)]
+pub(crate) mod fake;
 pub mod ids;
+pub mod signature;
 pub mod tokens;
+pub mod vault;
 
 /// What the app must be allowed to do, as it asks for it when it is installed. The manifest in
 /// `examples/` asks for the same.

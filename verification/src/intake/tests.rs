@@ -9,6 +9,7 @@ const NOW: i64 = 1_700_000_000_000;
 fn envelope(event: Value) -> Value {
     json!({
         "type": "event_callback", "event_id": "Ev1", "team_id": "T1", "api_app_id": "A1",
+        "event_time": NOW / 1000 - 5,
         "authorizations": [{"enterprise_id": null, "team_id": "T1", "user_id": "UBOT", "is_bot": true}],
         "event": event,
     })
@@ -274,6 +275,7 @@ fn what_is_said_about_the_installation() {
         team: TeamId::new("T1").unwrap(),
         enterprise: None,
         event_id: "Ev1".to_owned(),
+        said: Timestamp::from_millis(NOW - 5_000),
     };
     let revoked = json!({"type": "tokens_revoked", "tokens": {"oauth": ["U1"], "bot": ["UBOT"]}});
     assert_eq!(read(revoked), Incoming::Revoked(left.clone()));

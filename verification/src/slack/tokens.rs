@@ -1,56 +1,30 @@
-//! The tokens with which Slack lets us in.
+//! The tokens with which Slack lets us in: one that the operator gives in a file, and those of the
+//! workspaces that installed the app, which are sealed in the store. Whoever asks gets the one that is
+//! good now. What is done with it must not enter.
 
+mod file;
+mod kept;
+mod rotate;
+#[cfg(test)]
+mod tests;
+mod token;
+mod trouble;
+
+pub use kept::Installed;
+pub use token::{BotToken, InvalidToken};
+
+use super::api::Slack;
+use super::api::oauth::OauthApp;
 use super::ids::{AppId, BotId, TeamId, UserId};
-use http::HeaderValue;
-use interzone_edge::Secret;
-use serde::{Deserialize, Deserializer};
-
-/// Why a text is no token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no token of slack's: copy the whole of it, in one line, from the app's page")]
-pub struct InvalidToken;
-
-/// A token of Slack's. It cannot be printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BotToken(Secret);
-
-impl BotToken {
-    /// The most bytes of one; Slack's have some hundreds at most.
-    const LONGEST: usize = 2048;
-
-    /// Checks a token, without the white space around it.
-    ///
-    /// # Errors
-    /// It is empty, too long, or has something else than visible ASCII.
-    pub fn new(text: &str) -> Result<Self, InvalidToken> {
-        let text = text.trim();
-        let fits = (1..=Self::LONGEST).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_graphic());
-        fits.then(|| Self(Secret::new(text))).ok_or(InvalidToken)
-    }
-
-    /// The token itself. Whoever calls this answers for where it goes.
-    pub fn expose(&self) -> &str {
-        self.0.expose()
-    }
-
-    /// The header that shows it.
-    pub(super) fn bearer(&self) -> HeaderValue {
-        let bearer = format!("Bearer {}", self.0.expose());
-        // Visible ASCII is what a header may hold.
-        let mut bearer =
-            HeaderValue::from_str(&bearer).unwrap_or_else(|_| HeaderValue::from_static("Bearer"));
-        bearer.set_sensitive(true);
-        bearer
-    }
-}
-
-impl<'de> Deserialize<'de> for BotToken {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::new(&text).map_err(serde::de::Error::custom)
-    }
-}
+use super::vault::{Vault, VaultError};
+use file::FileToken;
+use interzone_hub::Clock;
+use interzone_hub::ports::{RecordStore, StoreError};
+use interzone_protocol::vocab::Timestamp;
+use kept::Kept;
+use std::fmt;
+use std::sync::Arc;
+use trouble::Trouble;
 
 /// Our way into a workspace.
 #[derive(Clone, Debug)]
@@ -77,5 +51,201 @@ impl Installation {
             bot_id: None,
             app_id: None,
         }
+    }
+}
+
+/// Why there is no saying which token is good.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokensError {
+    /// The store did not answer.
+    #[error("the stored tokens cannot be read")]
+    Store(#[from] StoreError),
+    /// A stored token cannot be opened.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    /// What was sealed is not what we seal.
+    #[error("what is stored for `{team}` is no installation: install the app there again")]
+    Unreadable {
+        /// The workspace.
+        team: TeamId,
+    },
+    /// The token is over, and its successor is not there yet.
+    #[error(
+        "the token for `{team}` is over and there is no new one yet: if it stays so, install the app there again"
+    )]
+    Over {
+        /// The workspace.
+        team: TeamId,
+    },
+    /// There is no place for tokens of installed workspaces.
+    #[error("there is no vault for tokens: name a key file for it")]
+    NoVault,
+}
+
+impl TokensError {
+    /// Whether the same question may be answered later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Store(StoreError::Unusable(_) | StoreError::Corrupt(_)) => false,
+            Self::Store(_) => true,
+            Self::Over { .. } => true,
+            Self::Vault(_) | Self::Unreadable { .. } | Self::NoVault => false,
+        }
+    }
+}
+
+/// Where tokens of installed workspaces are kept.
+pub struct Installs {
+    /// The store.
+    pub records: Arc<dyn RecordStore>,
+    /// What seals them.
+    pub vault: Vault,
+    /// The app, which gets new tokens for those that end.
+    pub app: Option<OauthApp>,
+}
+
+/// Where tokens come from.
+pub struct TokensOptions {
+    /// The token that the operator gave. It is never stored.
+    pub file: Option<BotToken>,
+    /// The place for tokens of installed workspaces, if there is one.
+    pub installs: Option<Installs>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// All tokens. Cheap to clone.
+#[derive(Clone)]
+pub struct Tokens(Arc<Inner>);
+
+struct Inner {
+    slack: Slack,
+    file: Option<FileToken>,
+    kept: Option<Kept>,
+    clock: Arc<dyn Clock>,
+    trouble: Trouble,
+}
+
+impl Tokens {
+    /// Sets everything up; nothing is read or asked yet.
+    pub fn new(slack: Slack, options: TokensOptions) -> Self {
+        let TokensOptions {
+            file,
+            installs,
+            clock,
+        } = options;
+        Self(Arc::new(Inner {
+            slack,
+            file: file.map(FileToken::new),
+            kept: installs.map(|installs| Kept::new(installs, Arc::clone(&clock))),
+            clock,
+            trouble: Trouble::default(),
+        }))
+    }
+
+    /// Our way into a workspace, if we have one.
+    ///
+    /// The token of the file is good for the workspace that Slack says it is of; as long as Slack has not
+    /// said so, it is good for any that has none of its own.
+    ///
+    /// # Errors
+    /// It cannot be told, or the token is over.
+    pub async fn installation(
+        &self,
+        team: &TeamId,
+        enterprise: Option<&TeamId>,
+    ) -> Result<Option<Arc<Installation>>, TokensError> {
+        let inner = &*self.0;
+        if let Some(file) = &inner.file {
+            file.learn(&inner.slack, inner.clock.now(), &inner.trouble)
+                .await;
+            if let Some(known) = file.known_for(team, enterprise) {
+                return Ok(Some(known));
+            }
+        }
+        if let Some(kept) = &inner.kept {
+            for id in [Some(team), enterprise].into_iter().flatten() {
+                let found = kept.find(&inner.slack, id, &inner.trouble).await;
+                if let Err(error) = &found
+                    && !error.may_pass()
+                {
+                    inner.trouble.note(id.as_str(), error.to_string());
+                }
+                if let Some(found) = found? {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(inner.file.as_ref().and_then(FileToken::while_unknown))
+    }
+
+    /// What is known of us in a workspace without asking anybody, for those who must not wait.
+    pub fn peek(&self, team: &TeamId, enterprise: Option<&TeamId>) -> Option<Arc<Installation>> {
+        let file = self.0.file.as_ref();
+        let known = file.and_then(|file| file.known_for(team, enterprise));
+        known.or_else(|| {
+            let kept = self.0.kept.as_ref()?;
+            let ids = [Some(team), enterprise];
+            ids.into_iter().flatten().find_map(|id| kept.peek(id))
+        })
+    }
+
+    /// Stores the token of a workspace that installed the app, sealed.
+    ///
+    /// # Errors
+    /// There is no vault, or the store did not do it.
+    pub async fn store(&self, installed: &Installed) -> Result<(), TokensError> {
+        let kept = self.0.kept.as_ref().ok_or(TokensError::NoVault)?;
+        kept.store(installed).await?;
+        self.0.trouble.over(installed.team.as_str());
+        Ok(())
+    }
+
+    /// Forgets the token of a workspace, for Slack said at `said` that it is good no more. One that was
+    /// stored after that stays: the news may be late. Answers whether there was one to forget.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn forget(
+        &self,
+        team: &TeamId,
+        said: Option<Timestamp>,
+    ) -> Result<bool, TokensError> {
+        let of_file = self.0.file.as_ref().is_some_and(|file| file.doubt(team));
+        let stored = match &self.0.kept {
+            Some(kept) => kept.forget(team, said).await?,
+            None => false,
+        };
+        if stored {
+            self.0.trouble.over(team.as_str());
+        }
+        Ok(of_file || stored)
+    }
+
+    /// Opens every stored token, and says for how many workspaces there is one. A zone that cannot open
+    /// what it stored must not start.
+    ///
+    /// # Errors
+    /// One cannot be opened, or the store does not answer.
+    pub async fn check(&self) -> Result<usize, TokensError> {
+        match &self.0.kept {
+            Some(kept) => kept.check().await,
+            None => Ok(0),
+        }
+    }
+
+    /// What an operator should look at, one sentence each.
+    pub fn trouble(&self) -> Vec<String> {
+        self.0.trouble.all()
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens")
+            .field("file", &self.0.file.is_some())
+            .field("installs", &self.0.kept.is_some())
+            .finish_non_exhaustive()
     }
 }
