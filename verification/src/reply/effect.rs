@@ -24,6 +24,14 @@ impl Left {
     pub fn nothing() -> Self {
         Self::default()
     }
+
+    /// Whether something stands there is to be looked up.
+    pub fn unknown() -> Self {
+        Self {
+            standing: Standing::Unknown,
+            said: String::new(),
+        }
+    }
 }
 
 /// Not what was said.
