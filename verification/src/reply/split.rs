@@ -46,6 +46,19 @@ pub(super) fn split(text: &str, limit: usize) -> Vec<String> {
     pieces
 }
 
+/// What closes a code block that is still open at the end of a text.
+pub(super) fn closing(text: &str) -> String {
+    let mut open: Option<&str> = None;
+    for line in text.lines() {
+        open = match open {
+            Some(marker) if closes(line, marker) => None,
+            None => fence(line),
+            still => still,
+        };
+    }
+    open.map_or_else(String::new, |marker| format!("\n{marker}"))
+}
+
 /// Without the blank lines at its start; what the first line is indented by stays.
 fn without_blank_lines(text: &str) -> &str {
     let blank = text.len() - text.trim_start().len();

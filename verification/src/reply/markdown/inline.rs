@@ -123,12 +123,12 @@ fn autolink(rest: &str, out: &mut String) -> Option<usize> {
 /// address.
 fn is_address(address: &str) -> bool {
     let known = ["https://", "http://", "mailto:"];
-    let starts = |scheme: &&str| {
+    let starts = |scheme: &str| {
         address
             .get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };
-    known.iter().any(|scheme| starts(&scheme))
+    known.iter().any(|scheme| starts(scheme))
         && !address.contains(|sign: char| sign.is_whitespace() || sign.is_control())
 }
 
@@ -143,8 +143,7 @@ fn emphasis(rest: &str, before: Option<char>, depth: usize, out: &mut String) ->
         };
         let word = |sign: Option<char>| sign.is_some_and(char::is_alphanumeric);
         let underscore = marker.starts_with('_');
-        let opens = !after.starts_with(char::is_whitespace) && !(underscore && word(before));
-        if !opens {
+        if after.starts_with(char::is_whitespace) || (underscore && word(before)) {
             continue;
         }
         let ends = |at: &usize| {
@@ -152,11 +151,12 @@ fn emphasis(rest: &str, before: Option<char>, depth: usize, out: &mut String) ->
             let behind = after.get(at + marker.len()..).unwrap_or_default();
             let next = behind.chars().next();
             let same = marker.chars().next();
-            !inside.is_empty()
-                && !inside.ends_with(char::is_whitespace)
-                && !inside.ends_with('\\')
-                && !(underscore && word(next))
-                && (marker.len() > 1 || (next != same && inside.chars().next_back() != same))
+            let blank = inside.is_empty() || inside.ends_with(char::is_whitespace);
+            let escaped = inside.ends_with('\\');
+            let goes_on = underscore && word(next);
+            // One sign among two or three of them is none of its own.
+            let alone = marker.len() > 1 || (next != same && inside.chars().next_back() != same);
+            alone && !blank && !escaped && !goes_on
         };
         let end = after.match_indices(marker).map(|(at, _)| at).find(ends);
         if let Some(inside) = end.and_then(|end| after.get(..end)) {

@@ -9,10 +9,7 @@ fn solid(text: &str) -> String {
 
 /// Without the lines that open and close code blocks.
 fn unfenced(text: &str) -> String {
-    let kept: Vec<&str> = text
-        .lines()
-        .filter(|line| lines::fence(line).is_none())
-        .collect();
+    let kept: Vec<&str> = text.lines().filter(|line| fence(line).is_none()).collect();
     solid(&kept.join("\n"))
 }
 
