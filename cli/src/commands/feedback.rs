@@ -10,9 +10,7 @@ use crate::time::Limit;
 use crate::wiring::{self, StartError};
 use clap::Args;
 use interzone_hub::{Clock, SystemClock};
-use interzone_protocol::vocab::Timestamp;
-use interzone_verification::slack::ids::{ChannelId, TeamId, UserId};
-use serde::{Deserialize, Serialize};
+use interzone_verification::FeedbackGiven;
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -48,31 +46,20 @@ pub(crate) struct Feedback {
     folder: Option<PathBuf>,
 }
 
-/// The kind of the records.
-const FEEDBACK_KIND: &str = "slack.feedback";
-
-/// What somebody thinks of an answer.
-#[derive(Debug, Serialize, Deserialize)]
-struct Thumb {
-    question: String,
-    good: bool,
-    team: TeamId,
-    channel: ChannelId,
-    user: UserId,
-    at: Timestamp,
-}
-
 impl Feedback {
     pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
         let keep = wiring::records(&self.store()?)
             .await
             .map_err(StartError::Store)?;
-        let kept = keep.list(FEEDBACK_KIND).await.map_err(StartError::Kept)?;
+        let kept = keep
+            .list(FeedbackGiven::KIND)
+            .await
+            .map_err(StartError::Kept)?;
         let since = self.since.map(|Limit(time)| SystemClock.now().before(time));
-        let mut thumbs: Vec<Thumb> = kept
+        let mut thumbs: Vec<FeedbackGiven> = kept
             .iter()
             .filter_map(|kept| serde_json::from_str(&kept.value).ok())
-            .filter(|thumb: &Thumb| since.is_none_or(|since| thumb.at >= since))
+            .filter(|thumb: &FeedbackGiven| since.is_none_or(|since| thumb.at >= since))
             .filter(|thumb| !self.bad || !thumb.good)
             .collect();
         thumbs.sort_by_key(|thumb| thumb.at);
@@ -98,7 +85,7 @@ impl Feedback {
     }
 }
 
-fn write_text(out: &mut dyn Write, thumbs: &[Thumb]) -> io::Result<()> {
+fn write_text(out: &mut dyn Write, thumbs: &[FeedbackGiven]) -> io::Result<()> {
     for thumb in thumbs {
         let word = if thumb.good { "good" } else { "bad " };
         writeln!(
@@ -117,16 +104,15 @@ fn write_text(out: &mut dyn Write, thumbs: &[Thumb]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Thumb, write_text};
+    use super::{FeedbackGiven, write_text};
     use serde_json::json;
 
     #[test]
     fn thumbs_are_told_and_counted() {
-        let thumb = |good, user: &str| -> Thumb {
+        let thumb = |good, user: &str| -> FeedbackGiven {
             let kept = json!({
                 "team": "T1", "channel": "C1", "message": "2.5", "user": user, "good": good,
-                "question": "6f1e2d3c-0000-8000-8000-000000000001", "pressed": "3.5",
-                "at": "2026-01-02T03:04:05.000Z",
+                "question": "6f1e2d3c-0000-8000-8000-000000000001",                 "at": "2026-01-02T03:04:05.000Z",
             });
             serde_json::from_value(kept).unwrap()
         };

@@ -222,13 +222,7 @@ impl Up {
         }
     }
 
-    fn welcome(
-        &self,
-        out: &mut dyn Write,
-        url: &str,
-        page: &str,
-        agent: &str,
-    ) -> io::Result<()> {
+    fn welcome(&self, out: &mut dyn Write, url: &str, page: &str, agent: &str) -> io::Result<()> {
         let folder = self.shown();
         writeln!(out, "Interzone is up at {url}")?;
         writeln!(out)?;

@@ -4,8 +4,9 @@ use super::error::ConfigError;
 use super::section::{Found, Section};
 use super::url::secure_url;
 use super::verification::VerificationConfig;
-use super::zone::{HAS_A_DEFAULT, number};
+use super::zone::{HAS_A_DEFAULT, number, time};
 use interzone_edge::Secret;
+use std::time::Duration;
 use url::Url;
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -28,6 +29,9 @@ pub(crate) struct SlackConfig {
     pub(crate) install: Option<InstallConfig>,
     pub(crate) auto_reply_channels: Vec<String>,
     pub(crate) follow_threads: bool,
+    /// Whether answers grow while the agent speaks.
+    pub(crate) live: bool,
+    pub(crate) offer_stop_after: Duration,
 }
 
 /// How events come.
@@ -102,6 +106,8 @@ impl SlackConfig {
             install,
             auto_reply_channels: ids(&mut section, "auto_reply_channels", false)?,
             follow_threads: section.flag("follow_threads")?.unwrap_or(false),
+            live: section.flag("live")?.unwrap_or(true),
+            offer_stop_after: time(&mut section, "offer_stop_after")?,
         };
         section.end()?;
         Ok(config)

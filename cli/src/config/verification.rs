@@ -7,7 +7,7 @@ use super::layer::{Place, Table};
 use super::section::{Found, Section};
 use super::slack::{PolicyConfig, SlackConfig};
 use super::url::secure_url;
-use super::zone::{HAS_A_DEFAULT, count, number, public_url, time};
+use super::zone::{HAS_A_DEFAULT, count, number, public_url, size, time};
 use super::{
     AuditConfig, Layers, LimitsConfig, LogConfig, OF_EXECUTION, OF_VERIFICATION, StoreConfig,
     TlsConfig, open, variables, zone,
@@ -166,8 +166,8 @@ pub(crate) struct VerificationConfig {
     pub(crate) context_messages: usize,
     /// Questions that are worked at at once.
     pub(crate) asks: usize,
-    /// Of these, those whose files are in memory.
-    pub(crate) asks_with_files: usize,
+    /// Bytes of files that may be on their way at once.
+    pub(crate) file_memory: usize,
     /// How often a question is tried while somebody whom it needs is away.
     pub(crate) attempts: u32,
     pub(crate) grace: Duration,
@@ -230,7 +230,7 @@ impl VerificationConfig {
             input_chars: count(&mut section, "input_chars", 1)?,
             context_messages: count(&mut section, "context_messages", 0)?,
             asks: count(&mut section, "asks", 1)?,
-            asks_with_files: count(&mut section, "asks_with_files", 1)?,
+            file_memory: size(&mut section, "file_memory")?,
             attempts: number(&mut section, "attempts", 1)?,
             grace: time(&mut section, "grace")?,
             node: section.text("node")?.map(|found| found.value),

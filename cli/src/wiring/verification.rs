@@ -83,10 +83,11 @@ impl Verifying {
             tokens: tokens.clone(),
             client: zone_client(config, RetryPolicy::default())?,
             signing_secret: config.slack.signing_secret.clone(),
-            install: parts::install(config, &slack, &tokens),
+            install: None,
             rules: parts::rules(&config.slack),
             gates: parts::gates(config),
             ask: parts::asks(&config.verification),
+            reply: parts::replies(&config.slack),
             limits,
             audit: audit(&config.audit, &metrics)?,
             metrics: metrics.clone(),
@@ -96,9 +97,8 @@ impl Verifying {
         });
         let options = parts::worker_options(config);
         *workers.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Workers::start(&zone, &options, end.clone()));
+            Some(Workers::start(&zone, &options, &end));
         let mut serving = JoinSet::new();
-        parts::socket(config, &slack, &zone, &metrics, &mut serving, &stop);
         let grace = config.verification.grace;
         serving.spawn(listener.serve(router(zone), stop.clone(), grace));
         let url = config.verification.public_url.as_str();

@@ -42,16 +42,33 @@ fn the_policy_is_explained_without_reading_a_secret() {
 fn a_file_says_which_command_it_is_for() {
     let execute = run(&["execute", "--config", EXAMPLE]);
     assert_eq!(execute.code, Some(2));
-    assert!(execute.stderr.contains("run `interzone verify`"), "{}", execute.stderr);
+    assert!(
+        execute.stderr.contains("run `interzone verify`"),
+        "{}",
+        execute.stderr
+    );
     let verify = run(&["verify", "--config", "examples/execution.toml"]);
     assert_eq!(verify.code, Some(2));
-    assert!(verify.stderr.contains("run `interzone execute`"), "{}", verify.stderr);
+    assert!(
+        verify.stderr.contains("run `interzone execute`"),
+        "{}",
+        verify.stderr
+    );
 }
 
 fn doctor(file: &Path) -> (Option<i32>, Value) {
-    let run = run(&["doctor", "--config", file.to_str().unwrap(), "--output", "json"]);
+    let run = run(&[
+        "doctor",
+        "--config",
+        file.to_str().unwrap(),
+        "--output",
+        "json",
+    ]);
     let report = serde_json::from_str(&run.stdout);
-    (run.code, report.unwrap_or_else(|_| panic!("{}", run.stderr)))
+    (
+        run.code,
+        report.unwrap_or_else(|_| panic!("{}", run.stderr)),
+    )
 }
 
 fn verdict<'a>(report: &'a Value, name: &str) -> &'a str {
@@ -81,7 +98,10 @@ fn the_doctor_names_every_file_that_is_not_there() {
     }
     let checks = report["checks"].as_array().unwrap();
     let failed = checks.iter().filter(|check| check["verdict"] == "fail");
-    assert!(failed.clone().all(|check| check["next"].is_string()), "{report:#}");
+    assert!(
+        failed.clone().all(|check| check["next"].is_string()),
+        "{report:#}"
+    );
     assert_eq!(report["failed"], failed.count());
     let nothing = run(&["doctor", "--config", "no/such/file"]);
     assert_eq!(nothing.code, Some(2), "{}", nothing.stderr);
@@ -108,7 +128,10 @@ fn the_doctor_knows_an_execution_zone_too() {
         assert_eq!(verdict(&report, name), "pass", "{name}");
     }
     assert_eq!(verdict(&report, "this zone"), "skip");
-    assert!(!folder.path().join("interzone.db").exists(), "it only looks");
+    assert!(
+        !folder.path().join("interzone.db").exists(),
+        "it only looks"
+    );
     fs::write(files.key, "no key").unwrap();
     let (code, report) = doctor(&file);
     assert_eq!((code, verdict(&report, "certificate")), (Some(1), "fail"));

@@ -58,7 +58,10 @@ fn verify(zone: &Zone, playground: &Playground) -> Program {
     let ready = first_line(child.0.stdout.take().unwrap());
     let ready: Value = serde_json::from_str(&ready).unwrap();
     let url = ready["url"].as_str().unwrap();
-    let (events, actions) = (format!("{url}/slack/events"), format!("{url}/slack/interactions"));
+    let (events, actions) = (
+        format!("{url}/slack/events"),
+        format!("{url}/slack/interactions"),
+    );
     playground.send_to(&events, &actions).unwrap();
     child
 }
@@ -122,7 +125,10 @@ fn up_has_a_page_to_chat_on() {
     let page = zone.ready["chat"].as_str().unwrap().to_owned();
     assert!(page.starts_with("http://127.0.0.1:"), "{page}");
     let verification = zone.ready["verification"].as_str().unwrap();
-    assert!(verification.starts_with("https://localhost:"), "{verification}");
+    assert!(
+        verification.starts_with("https://localhost:"),
+        "{verification}"
+    );
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -42,6 +42,9 @@ pub struct FeedbackGiven {
 }
 
 impl FeedbackGiven {
+    /// The kind of the records that hold it, for whoever reads the store beside the zone.
+    pub const KIND: &'static str = KIND;
+
     /// Reads a button's value: the question's id, and whether the answer was of use. Nothing if it is
     /// none of ours.
     ///

@@ -1,7 +1,7 @@
 //! The way from a Verification Zone to the Execution Zone.
 
-use crate::wiring::StartError;
 use crate::config::VerifyConfig;
+use crate::wiring::StartError;
 use interzone_client::{Client, ClientCredentials, RetryPolicy, Secret};
 use interzone_protocol::zone::Method;
 

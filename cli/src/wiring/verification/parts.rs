@@ -12,7 +12,7 @@ use interzone_verification::slack::ids::ChannelId;
 use interzone_verification::slack::tokens::{BotToken, Installs, Tokens, TokensOptions};
 use interzone_verification::slack::vault::Vault;
 use interzone_verification::workers::{ChannelOptions, WorkerOptions};
-use interzone_verification::{AskOptions, GateOptions, Language};
+use interzone_verification::{AskOptions, GateOptions, Language, ReplyOptions};
 use std::sync::Arc;
 
 /// The tokens: the one of the file, and those in the store.
@@ -74,11 +74,19 @@ pub(super) fn gates(config: &VerifyConfig) -> GateOptions {
 pub(super) fn asks(config: &VerificationConfig) -> AskOptions {
     AskOptions {
         context_messages: config.context_messages,
-        with_files: config.asks_with_files,
+        file_memory: config.file_memory as u64,
         budget: config.budget,
         attempts: config.attempts,
         forward_bot_token: config.forward_bot_token,
         ..AskOptions::default()
+    }
+}
+
+/// How replies are shown.
+pub(super) fn replies(config: &SlackConfig) -> ReplyOptions {
+    ReplyOptions {
+        live: config.live,
+        offer_stop_after: config.offer_stop_after,
     }
 }
 
