@@ -6,12 +6,16 @@ mod accounts;
 mod ask;
 mod call;
 mod check;
+mod doctor;
 mod execute;
+mod feedback;
 mod pairs;
+mod policy;
 mod stream;
 mod task;
 mod token;
 mod up;
+mod verify;
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
@@ -49,15 +53,19 @@ pub(crate) struct Cli {
 enum Command {
     Up(up::Up),
     Execute(execute::Execute),
+    Verify(verify::Verify),
     Ask(ask::Ask),
     Task(task::Task),
     Stream(stream::Stream),
     Call(call::Call),
     Pairs(pairs::Pairs),
+    Policy(policy::Policy),
+    Feedback(feedback::Feedback),
     Token(token::Token),
     Client(accounts::Client),
     Person(accounts::Person),
     Check(check::Check),
+    Doctor(doctor::Doctor),
 }
 
 /// Reads the command line.
@@ -85,15 +93,19 @@ impl Cli {
         match self.command {
             Command::Up(up) => up.run(format),
             Command::Execute(execute) => execute.run(format),
+            Command::Verify(verify) => verify.run(format),
             Command::Ask(ask) => runtime::run(ask.run(format)),
             Command::Task(task) => runtime::run(task.run(format)),
             Command::Stream(stream) => runtime::run(stream.run(format)),
             Command::Call(call) => runtime::run(call.run()),
             Command::Pairs(pairs) => runtime::run(pairs.run(format)),
+            Command::Feedback(feedback) => runtime::run(feedback.run(format)),
+            Command::Policy(policy) => policy.run(format),
             Command::Token(token) => runtime::run(token.run(format)),
             Command::Client(client) => runtime::run(client.run(format)),
             Command::Person(person) => runtime::run(person.run(format)),
             Command::Check(check) => check.run(format),
+            Command::Doctor(doctor) => runtime::run(doctor.run(format)),
         }
     }
 }

@@ -12,10 +12,13 @@ mod error;
 mod layer;
 mod nearest;
 mod oauth;
+mod outline;
 mod section;
+mod slack;
 mod store;
 mod units;
 mod url;
+mod verification;
 mod zone;
 
 #[cfg(test)]
@@ -30,18 +33,21 @@ pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
 pub(crate) use contract::AgentCoreConfig;
 pub(crate) use error::ConfigError;
 pub(crate) use oauth::OAuthConfig;
+pub(crate) use outline::{Holds, NamedFile, Outline};
 pub(crate) use section::Elsewhere;
+pub(crate) use slack::{InstallConfig, PolicyConfig, SlackConfig, SlackMode};
 pub(crate) use store::{StoreConfig, StoreUrl};
+pub(crate) use verification::{VerificationConfig, VerifyConfig, Words};
 pub(crate) use zone::{
     AuditConfig, CardConfig, ExecutionConfig, IssuerConfig, LimitsConfig, LogConfig, LogFormat,
-    TlsConfig, WebhookConfig, WorkConfig,
+    ServerConfig, TlsConfig, WebhookConfig, WorkConfig,
 };
 
 use error::Wrong;
 use interzone_execution::files::{FileRules, InputRules};
 use interzone_execution::pairs::Recorded;
 use interzone_hub::Retention;
-use layer::Place;
+use layer::{Place, Table};
 use section::Section;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -52,6 +58,26 @@ const DEFAULTS: &str = include_str!("../../config.default.toml");
 /// What the names of our variables begin with. Two underscores stand between the parts, as keys
 /// have single ones.
 const PREFIX: &str = "INTERZONE__";
+
+/// The sections that are an Execution Zone's alone. Each zone leaves those of the other unread: they may
+/// name secrets that are none of its business.
+const OF_EXECUTION: [&str; 12] = [
+    "execution",
+    "card",
+    "oauth",
+    "issuer",
+    "egress",
+    "webhooks",
+    "work",
+    "files",
+    "attachments",
+    "pairs",
+    "agentcore",
+    "agents",
+];
+
+/// The sections that are a Verification Zone's alone.
+const OF_VERIFICATION: [&str; 3] = ["verification", "slack", "policy"];
 
 /// Everything an Execution Zone is told, checked.
 #[derive(Debug)]
@@ -100,13 +126,7 @@ impl Config {
     /// # Errors
     /// As [`load`](Self::load).
     pub(crate) fn load_with(file: &Path, said: &[(&str, &str)]) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(file)
-            .map_err(|error| ConfigError::unreadable(file.to_owned(), error))?;
-        // Not the folder of where a link leads: people mean the place that they see.
-        let folder = match file.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
+        let (text, folder) = open(file)?;
         let said = said
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -123,16 +143,20 @@ impl Config {
         variables: impl IntoIterator<Item = (String, String)>,
         folder: &Path,
     ) -> Result<Self, ConfigError> {
-        let mut table = layer::parse(DEFAULTS, |_| Place::Default)?;
-        layer::lay(&mut table, layer::parse(text, Place::Line)?);
-        for (name, word) in variables {
-            let Some(path) = name.strip_prefix(PREFIX) else {
-                continue;
-            };
-            let path: Vec<String> = path.split("__").map(str::to_lowercase).collect();
-            layer::put(&mut table, &path, &name, word)?;
+        let Layers { table, written } = Layers::read(text, variables)?;
+        let is_there = |names: &[&str]| written.iter().any(|name| names.contains(&name.as_str()));
+        if is_there(&OF_VERIFICATION) && !is_there(&OF_EXECUTION) {
+            return Err(ConfigError::new(
+                "execution",
+                Place::Default,
+                Wrong::Missing(
+                    "this file is for a Verification Zone; run `interzone verify`, or add \
+                     [execution] and whoever answers in [[agents]]",
+                ),
+            ));
         }
         let mut whole = Section::whole(table, folder);
+        whole.leave(&OF_VERIFICATION);
         let config = Self::check(&mut whole, folder)?;
         whole.end()?;
         Ok(config)
@@ -217,6 +241,45 @@ impl Config {
             default_agent,
         })
     }
+}
+
+/// The defaults, a file and the environment on top of each other.
+struct Layers {
+    table: Table,
+    /// The sections that the file has.
+    written: Vec<String>,
+}
+
+impl Layers {
+    fn read(
+        text: &str,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut table = layer::parse(DEFAULTS, |_| Place::Default)?;
+        let file = layer::parse(text, Place::Line)?;
+        let written = file.keys().cloned().collect();
+        layer::lay(&mut table, file);
+        for (name, word) in variables {
+            let Some(path) = name.strip_prefix(PREFIX) else {
+                continue;
+            };
+            let path: Vec<String> = path.split("__").map(str::to_lowercase).collect();
+            layer::put(&mut table, &path, &name, word)?;
+        }
+        Ok(Self { table, written })
+    }
+}
+
+/// The text of a configuration, and the folder that its relative paths begin at.
+fn open(file: &Path) -> Result<(String, &Path), ConfigError> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| ConfigError::unreadable(file.to_owned(), error))?;
+    // Not the folder of where a link leads: people mean the place that they see.
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    Ok((text, folder))
 }
 
 /// Our variables. One whose value is no text is left out: no key takes it.

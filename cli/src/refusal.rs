@@ -43,6 +43,11 @@ impl Told {
         }
     }
 
+    /// What is wrong, without what to do about it.
+    pub(crate) fn message(&self) -> &str {
+        &self.error.message
+    }
+
     pub(crate) fn of(error: &Error) -> Self {
         let (exit, message, advice) = match error {
             Error::Refused(refusal) => refused(refusal),

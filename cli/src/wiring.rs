@@ -11,13 +11,15 @@ mod keep;
 mod options;
 mod signals;
 mod store;
+mod verification;
 
 pub(crate) use error::StartError;
 pub(crate) use identity::scopes;
 pub(crate) use signals::Signals;
 pub(crate) use store::records;
+pub(crate) use verification::{Verifying, zone_client, zone_scopes};
 
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, LogConfig, LogFormat, TlsConfig};
 use agentcore::Doors;
 use agents::{Agents, Surroundings};
 use error::cannot_listen;
@@ -43,9 +45,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Sets up the log. Keep what it gives until the end.
-pub(crate) fn start_log(config: &Config) -> Result<TelemetryGuard, StartError> {
-    let trust = Trust::system_and(&config.tls.trust)?;
-    let config = &config.log;
+pub(crate) fn start_log(tls: &TlsConfig, config: &LogConfig) -> Result<TelemetryGuard, StartError> {
+    let trust = Trust::system_and(&tls.trust)?;
     let headers = config.otlp_headers.iter();
     let headers = headers.map(|(name, value)| (name.clone(), Secret::new(value.as_str())));
     let otlp = config.otlp.as_ref().map(|endpoint| OtlpOptions {
@@ -165,7 +166,7 @@ impl Running {
             egress,
             limits,
             rate: RateLimiter::new(config.limits.requests_per_minute, config.limits.burst),
-            audit: audit(config, &metrics)?,
+            audit: audit(&config.audit, &metrics)?,
             pairs,
             metrics,
             metrics_public: config.metrics_public,
@@ -222,21 +223,8 @@ impl Running {
         self.store.keep()
     }
 
-    /// Serves until a signal comes, then stops in order; a second signal stops at once.
-    ///
-    /// # Errors
-    /// It was stopped at once.
-    pub(crate) async fn until_told(self, signals: &mut Signals) -> Result<(), StartError> {
-        signals.next().await;
-        tracing::info!("stopping; a second signal stops at once");
-        tokio::select! {
-            () = self.wind_up() => Ok(()),
-            () = signals.next() => Err(StartError::Cut),
-        }
-    }
-
     /// Takes no more requests, lets those that run finish, hands runs back, lets go of the store.
-    async fn wind_up(mut self) {
+    pub(crate) async fn wind_up(mut self) {
         self.stop.cancel();
         let workers = self
             .workers

@@ -9,8 +9,13 @@
 mod journey;
 #[path = "cli/servers.rs"]
 mod servers;
+#[path = "cli/slack.rs"]
+mod slack;
 #[path = "cli/streams.rs"]
 mod streams;
+#[cfg(unix)]
+#[path = "cli/workspace.rs"]
+mod workspace;
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -273,6 +278,7 @@ fn help_is_good_to_read() {
         &["--help"][..],
         &["up", "--help"],
         &["execute", "--help"],
+        &["verify", "--help"],
         &["ask", "--help"],
         &["task", "--help"],
         &["task", "create", "--help"],
@@ -281,6 +287,9 @@ fn help_is_good_to_read() {
         &["token", "--help"],
         &["client", "add", "--help"],
         &["person", "--help"],
+        &["policy", "explain", "--help"],
+        &["feedback", "--help"],
+        &["doctor", "--help"],
         &["check", "--help"],
         &["check", "-h"],
     ] {

@@ -119,7 +119,7 @@ impl StoreOptions {
                          `interzone up` ({FOLDER}) with --folder"
                     )));
                 };
-                StoreConfig::of_folder(&folder)
+                StoreConfig::of_folder(&folder, "interzone.db")
             }
         };
         Ok(wiring::records(&store).await.map_err(StartError::Store)?)

@@ -43,7 +43,7 @@ impl Execute {
             false => &[],
         };
         let config = Config::load_with(&self.config, said)?;
-        let log = start_log(&config)?;
+        let log = start_log(&config.tls, &config.log)?;
         let served = runtime::serving(config.execution.threads)?.block_on(serve(config, format));
         // What the log still holds leaves now.
         drop(log);
@@ -59,6 +59,6 @@ async fn serve(config: Config, format: Format) -> Result<Exit, Failure> {
         Format::Text => writeln!(out, "interzone: execution zone ready at {url}"),
         Format::Json => output::write_json(out, &json!({"url": url})),
     })?;
-    zone.until_told(&mut signals).await?;
+    signals.then(zone.wind_up()).await?;
     Ok(Exit::Done)
 }

@@ -1,7 +1,9 @@
-//! `interzone up`: a zone of your own, without any configuration.
+//! `interzone up`: both zones and a Slack workspace of your own, without any configuration.
 //!
-//! All that it needs is made in one folder: a CA and a certificate, the database, a client and a
+//! All that they need is made in one folder: a CA and a certificate, the database, a client and a
 //! person for the built-in issuer. Nothing is left out for being local: HTTPS and tokens as anywhere.
+
+mod chat;
 
 use super::accounts::all_of_acp;
 use crate::config::{Config, FOLDER, ModelAround, Profile};
@@ -11,6 +13,7 @@ use crate::printable;
 use crate::private;
 use crate::runtime;
 use crate::wiring::{Running, Signals, StartError, start_log};
+use chat::{Chat, Place};
 use clap::{Args, ValueEnum};
 use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{AccountError, Client, Clients, Grant, Keep, NewClient, People};
@@ -30,7 +33,8 @@ const CALLBACK: &str = "http://127.0.0.1/callback";
 
 /// Run everything on this machine, without configuration
 ///
-/// An Execution Zone with the demo agent, over HTTPS with a certificate and tokens of its own.
+/// An Execution Zone with the demo agent, a Verification Zone, and a Slack workspace on this machine with a
+/// page to chat on; HTTPS between them, with a certificate and tokens of their own.
 /// What it makes stays in one folder, where the other commands find it from here and below.
 #[derive(Debug, Args)]
 #[command(
@@ -74,7 +78,7 @@ enum Answering {
 impl Up {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
         let config = self.prepare()?;
-        let log = start_log(&config)?;
+        let log = start_log(&config.tls, &config.log)?;
         let served =
             runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
         drop(log);
@@ -118,14 +122,34 @@ impl Up {
         let url = zone.public_url().to_owned();
         let profile = self.introduce(zone.keep(), &url).await?;
         let client = &profile.client_id;
+        let place = Place {
+            folder: &self.folder,
+            url: &url,
+            any_port: self.listen.port() == 0,
+        };
+        let chat = match Chat::start(&place, zone.keep()).await {
+            Ok(chat) => chat,
+            Err(failure) => {
+                zone.wind_up().await;
+                return Err(failure);
+            }
+        };
+        let (page, verification) = (chat.page(), chat.zone_url());
         output::write(|out| match format {
             Format::Json => output::write_json(
                 out,
-                &json!({"url": url, "agent": agent, "folder": self.folder, "client_id": client}),
+                &json!({
+                    "url": url, "agent": agent, "folder": self.folder, "client_id": client,
+                    "chat": page, "verification": verification,
+                }),
             ),
-            Format::Text => self.welcome(out, &url, &agent),
+            Format::Text => self.welcome(out, &url, &page, &agent),
         })?;
-        zone.until_told(&mut signals).await?;
+        let wind_up = async {
+            chat.wind_up().await;
+            zone.wind_up().await;
+        };
+        signals.then(wind_up).await?;
         if format == Format::Text {
             let _ = writeln!(
                 io::stderr(),
@@ -198,7 +222,7 @@ impl Up {
         }
     }
 
-    fn welcome(&self, out: &mut dyn Write, url: &str, agent: &str) -> io::Result<()> {
+    fn welcome(&self, out: &mut dyn Write, url: &str, page: &str, agent: &str) -> io::Result<()> {
         let folder = self.shown();
         writeln!(out, "Interzone is up at {url}")?;
         writeln!(out)?;
@@ -206,10 +230,11 @@ impl Up {
             (Answering::Llm, Some(model)) => printable::text(model),
             _ => "built in, for trying things out".to_owned(),
         };
+        writeln!(out, "  chat    {page} (a Slack workspace of your own)")?;
         writeln!(out, "  agent   {agent} ({what})")?;
         writeln!(
             out,
-            "  folder  {folder} (certificate, database, credentials)"
+            "  folder  {folder} (certificate, databases, credentials)"
         )?;
         writeln!(out)?;
         writeln!(out, "In another terminal, in this folder:")?;

@@ -313,6 +313,12 @@ impl<'a> Section<'a> {
         ))
     }
 
+    /// Leaves these out: they are somebody else's. They count as known.
+    pub(super) fn leave(&mut self, keys: &[&'static str]) {
+        self.known.extend(keys);
+        self.table.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+
     /// Whether a key is there.
     fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)

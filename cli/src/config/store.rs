@@ -32,10 +32,10 @@ pub(crate) enum StoreUrl {
 }
 
 impl StoreConfig {
-    /// The store of a folder of `interzone up`, which has the default name.
-    pub(crate) fn of_folder(folder: &Path) -> Self {
+    /// The store of this name in a folder of `interzone up`.
+    pub(crate) fn of_folder(folder: &Path, name: &str) -> Self {
         Self {
-            url: StoreUrl::Sqlite(folder.join("interzone.db")),
+            url: StoreUrl::Sqlite(folder.join(name)),
             readers: 1,
             connections: 1,
             schema: String::new(),

@@ -1,5 +1,7 @@
 //! Configuration: what works, and every way to get it wrong, with the words for it.
 
+mod verification;
+
 use super::{AgentKind, Config, DEFAULTS, ProofConfig, ProviderConfig, StoreUrl};
 use insta::assert_snapshot;
 use interzone_execution::files::{FileRules, InputRules};
@@ -53,6 +55,10 @@ fn every_example_is_loaded() {
             .extension()
             .is_some_and(|extension| extension == "toml")
         {
+            // The one of the other zone has a test of its own.
+            if path.ends_with("verification.toml") {
+                continue;
+            }
             let text = fs::read_to_string(&path).unwrap();
             let config = read(&text, &[]);
             assert!(config.is_ok(), "{}: {config:?}", path.display());
@@ -101,7 +107,6 @@ fn the_defaults_name_every_key() {
         });
         writeln!(all, "{}", key.unwrap_or(line)).unwrap();
     }
-    let all = all.replace("secret_file = ", "# secret_file = ");
     assert_ne!(all, DEFAULTS);
     read(&all, &[]).unwrap();
 }

@@ -104,7 +104,7 @@ impl ExecutionConfig {
 }
 
 /// A URL under which clients reach the zone.
-fn public_url(found: &Found<String>) -> Result<Url> {
+pub(super) fn public_url(found: &Found<String>) -> Result<Url> {
     let wanted = "write the URL that clients use, as in \"https://agents.example.com\"";
     let url = Url::parse(&found.value).map_err(|_| found.refuse(wanted))?;
     if url.scheme() != "https" {

@@ -2,11 +2,14 @@
 
 use interzone_edge::auth::AuthError;
 use interzone_edge::egress::EgressSetupError;
-use interzone_edge::issuer::{AccountError, IssuerError};
+use interzone_edge::issuer::{AccountError, IssuerError, KeepError};
 use interzone_edge::telemetry::TelemetryError;
 use interzone_edge::tls::TlsError;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
+use interzone_verification::slack::api::SlackSetupError;
+use interzone_verification::slack::tokens::{InvalidToken, TokensError};
+use interzone_verification::slack::vault::VaultError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +24,8 @@ pub(crate) enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{}", with_cause(.0))]
+    Kept(#[source] KeepError),
+    #[error("{}", with_cause(.0))]
     Issuer(#[from] IssuerError),
     #[error(transparent)]
     Auth(#[from] AuthError),
@@ -28,6 +33,18 @@ pub(crate) enum StartError {
     Account(#[source] AccountError),
     #[error(transparent)]
     Egress(#[from] EgressSetupError),
+    #[error("the Execution Zone cannot be called: {0}; correct [verification] and [tls] trust")]
+    ZoneClient(#[source] interzone_client::Error),
+    #[error("{}", with_cause(.0))]
+    Playground(#[from] interzone_playground::PlaygroundError),
+    #[error("`slack.api_url` cannot be used: {0}")]
+    Slack(#[from] SlackSetupError),
+    #[error("`slack.bot_token_file`: {0}")]
+    BotToken(#[source] InvalidToken),
+    #[error("`slack.token_key_file`: {0}")]
+    TokenKey(#[source] VaultError),
+    #[error("{}", with_cause(.0))]
+    Tokens(#[from] TokensError),
     #[error("outgoing connections cannot be set up: {0}")]
     Http(#[source] reqwest::Error),
     #[error("agent {id:?} cannot be started: {source}")]

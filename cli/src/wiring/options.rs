@@ -1,7 +1,7 @@
 //! What the parts of a zone are told, from the configuration.
 
 use super::StartError;
-use crate::config::{Config, LimitsConfig};
+use crate::config::{AuditConfig, Config, LimitsConfig};
 use interzone_edge::audit::Audit;
 use interzone_edge::egress::Egress;
 use interzone_edge::limits::{BodyRoom, HttpLimits};
@@ -77,9 +77,9 @@ pub(super) fn webhooks(config: &Config, egress: Egress) -> WebhookCarrier {
     }
 }
 
-pub(super) fn audit(config: &Config, metrics: &Arc<Metrics>) -> Result<Audit, StartError> {
+pub(super) fn audit(config: &AuditConfig, metrics: &Arc<Metrics>) -> Result<Audit, StartError> {
     let log = Audit::to_log(io::stderr(), metrics.clone()).map_err(StartError::Thread)?;
-    match &config.audit.file {
+    match &config.file {
         None => Ok(log),
         Some(path) => log.and_to_file(path).map_err(|source| StartError::Audit {
             path: path.clone(),

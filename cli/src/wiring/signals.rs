@@ -1,5 +1,7 @@
 //! When to stop: SIGINT and SIGTERM.
 
+use super::StartError;
+use std::future::Future;
 use std::io;
 
 /// The signals that ask the process to end.
@@ -27,9 +29,25 @@ impl Signals {
         Ok(Self {})
     }
 
+    /// Waits for a signal, then lets `wind_up` stop everything in order; a second signal stops at once.
+    ///
+    /// # Errors
+    /// It was stopped at once.
+    pub(crate) async fn then(
+        &mut self,
+        wind_up: impl Future<Output = ()>,
+    ) -> Result<(), StartError> {
+        self.next().await;
+        tracing::info!("stopping; a second signal stops at once");
+        tokio::select! {
+            () = wind_up => Ok(()),
+            () = self.next() => Err(StartError::Cut),
+        }
+    }
+
     /// Waits for the next one.
     #[cfg(unix)]
-    pub(crate) async fn next(&mut self) {
+    async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -38,7 +56,7 @@ impl Signals {
 
     /// Waits for the next one.
     #[cfg(not(unix))]
-    pub(crate) async fn next(&mut self) {
+    async fn next(&mut self) {
         // Without a console there is none, and whoever ends the process does so at once.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -18,9 +18,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Long enough for the slowest machine that builds this; nobody waits for it unless something hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-fn interzone(folder: &Path) -> Command {
+pub(crate) fn interzone(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_interzone"));
     command.current_dir(folder).stdin(Stdio::null());
     for name in ["INTERZONE_URL", "INTERZONE_TOKEN", "INTERZONE_CLIENT_ID"] {
@@ -30,14 +30,16 @@ fn interzone(folder: &Path) -> Command {
 }
 
 /// `interzone up` on a free port, in a folder of its own.
-struct Zone {
+pub(crate) struct Zone {
     child: Program,
     folder: TempDir,
-    url: String,
+    pub(crate) url: String,
+    /// What it said of itself.
+    pub(crate) ready: Value,
 }
 
 impl Zone {
-    fn up() -> Self {
+    pub(crate) fn up() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut child = Program::spawn(
             interzone(folder.path())
@@ -48,14 +50,19 @@ impl Zone {
         let ready = first_line(child.0.stdout.take().unwrap());
         let ready: Value = serde_json::from_str(&ready).unwrap();
         let url = ready["url"].as_str().unwrap().to_owned();
-        Self { child, folder, url }
+        Self {
+            child,
+            folder,
+            url,
+            ready,
+        }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn run(&self, arguments: &[&str]) -> Run {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         Run::of(interzone(self.path()).args(arguments).output().unwrap())
     }
 
@@ -68,7 +75,7 @@ impl Zone {
     }
 
     /// Ends it as an operator does, and waits for it.
-    fn stop(mut self) -> Run {
+    pub(crate) fn stop(mut self) -> Run {
         terminate(&self.child);
         let status = self.child.0.wait().unwrap();
         let mut stderr = String::new();
@@ -83,10 +90,10 @@ impl Zone {
 }
 
 /// A program that does not outlive its test, even where that fails on the way.
-struct Program(Child);
+pub(crate) struct Program(pub(crate) Child);
 
 impl Program {
-    fn spawn(command: &mut Command) -> Self {
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         Self(command.spawn().unwrap())
     }
 }
@@ -99,10 +106,10 @@ impl Drop for Program {
 }
 
 #[derive(Debug)]
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Run {
@@ -116,14 +123,14 @@ impl Run {
 }
 
 /// SIGTERM, by the program that every system has for it.
-fn terminate(child: &Program) {
+pub(crate) fn terminate(child: &Program) {
     let status = Command::new("kill")
         .args(["-TERM", &child.0.id().to_string()])
         .status();
     assert!(status.unwrap().success());
 }
 
-fn first_line(stdout: ChildStdout) -> String {
+pub(crate) fn first_line(stdout: ChildStdout) -> String {
     next_line(&lines_of(stdout))
 }
 

@@ -109,6 +109,36 @@ impl Hub {
             .await?)
     }
 
+    /// Holds an entry for a while from now on, because carrying it takes long. Answers whether it is
+    /// still ours; if not, somebody else has it, and carrying it must stop.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn keep_holding(
+        &self,
+        entry: &OutboxEntry,
+        hold: Duration,
+    ) -> Result<bool, HubError> {
+        let until = self.now().after(hold);
+        Ok(self
+            .store()
+            .hold_outbox(&entry.id, entry.attempt, until)
+            .await?)
+    }
+
+    /// Gives an entry back as it is, to be carried at once by whoever comes: this node stops. The
+    /// attempt counts, for nobody knows how far it got. Answers whether it was still ours.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn hand_back(&self, entry: &OutboxEntry, why: &str) -> Result<bool, HubError> {
+        let settlement = Settlement::Retry {
+            due_at: self.now(),
+            error: why.to_owned(),
+        };
+        self.settle(entry, &settlement).await
+    }
+
     /// Says that an entry has arrived. Answers whether that still counted.
     ///
     /// # Errors

@@ -187,6 +187,12 @@ pub trait OutboxStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool>;
 
+    /// Holds attempt number `attempt` until `until`, for one that takes longer than was thought. Answers
+    /// whether it is still the latest and neither delivered nor given up, which one whose hold is over is
+    /// until somebody else claims it; if not, carrying it must stop at once. One that was settled to be
+    /// tried again is not to be held.
+    async fn hold_outbox(&self, id: &DeliveryId, attempt: u32, until: Timestamp) -> Result<bool>;
+
     /// When the next entry of these channels is due, if any waits; those that wait for another of
     /// their group are left out.
     async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>>;

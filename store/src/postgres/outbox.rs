@@ -131,6 +131,19 @@ impl OutboxStore for PostgresStore {
         Ok(settled.is_some())
     }
 
+    async fn hold_outbox(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE outbox SET due_at = $3
+                   WHERE id = $1 AND attempt = $2 AND attempt > 0 AND state = 'waiting' RETURNING id";
+        let (attempt, until) = (i64::from(attempt), until.as_millis());
+        self.write_if_found("hold outbox", sql, &[&id.as_str(), &attempt, &until])
+            .await
+    }
+
     async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT due.due_at FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
                        SELECT due_at FROM outbox

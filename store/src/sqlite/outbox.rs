@@ -48,6 +48,22 @@ impl OutboxStore for SqliteStore {
             .await
     }
 
+    async fn hold_outbox(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let id = id.clone();
+        self.write(move |session| {
+            let sql = "UPDATE outbox SET due_at = ?3, held = 1 \
+                WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND state = 0";
+            let values = params![id.as_str(), attempt, until.as_millis()];
+            Ok(session.run(sql, values)? > 0)
+        })
+        .await
+    }
+
     async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>, StoreError> {
         let channels = distinct(channels);
         self.read(move |connection| {

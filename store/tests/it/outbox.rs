@@ -16,6 +16,8 @@ contract!(
     takes_an_entry_once_only,
     gives_the_oldest_due_first,
     holds_what_was_claimed,
+    holds_longer_while_it_is_asked_to,
+    holds_nothing_that_is_settled_or_somebody_elses,
     settles_the_latest_attempt_only,
     tries_again_when_told,
     keeps_the_dead_for_the_operator,
@@ -182,6 +184,51 @@ async fn holds_what_was_claimed(on: Engine) {
     assert!(settle(&*store, "e", 2, &Settlement::Delivered, 160).await);
     assert!(claim(&*store, 1_000, 1_100, 9).await.is_empty());
     assert_eq!(store.outbox_depth().await.unwrap(), (0, 0));
+}
+
+async fn hold(store: &dyn Store, id: &str, attempt: u32, until: i64) -> bool {
+    store
+        .hold_outbox(&delivery_id(id), attempt, at(until))
+        .await
+        .unwrap()
+}
+
+async fn holds_longer_while_it_is_asked_to(on: Engine) {
+    let (store, other) = (on.node().await, on.node().await);
+    let grouped = |id: &str| OutboxEntry {
+        group: Some("group".to_owned()),
+        ..entry(id)
+    };
+    put(&*store, &[grouped("a"), grouped("b")]).await;
+    assert_eq!(ids(&claim(&*store, 0, 100, 9).await), ["a"]);
+    assert!(hold(&*store, "a", 1, 200).await);
+    assert!(claim(&*other, 150, 999, 9).await.is_empty(), "it is held");
+    assert!(hold(&*store, "a", 1, 300).await);
+    assert!(claim(&*other, 299, 999, 9).await.is_empty());
+    let next = store.next_due(&web()).await.unwrap();
+    assert_eq!(next, Some(at(300)), "nobody looks before it is over");
+    // Nobody has claimed it since it was over, so it can still be held, and settled.
+    assert!(hold(&*store, "a", 1, 400).await);
+    assert!(claim(&*other, 399, 999, 9).await.is_empty());
+    assert!(settle(&*store, "a", 1, &Settlement::Delivered, 399).await);
+    assert_eq!(ids(&claim(&*other, 399, 999, 9).await), ["b"]);
+}
+
+async fn holds_nothing_that_is_settled_or_somebody_elses(on: Engine) {
+    let store = on.node().await;
+    put(&*store, &[entry("a"), entry("b"), entry("c")]).await;
+    assert!(!hold(&*store, "a", 0, 900).await, "nobody has claimed it");
+    assert!(!hold(&*store, "nobody", 1, 900).await);
+    claim(&*store, 0, 100, 9).await;
+    assert!(settle(&*store, "b", 1, &Settlement::Delivered, 1).await);
+    assert!(settle(&*store, "c", 1, &dead("gone"), 1).await);
+    assert!(!hold(&*store, "b", 1, 900).await);
+    assert!(!hold(&*store, "c", 1, 900).await);
+    assert!(!hold(&*store, "a", 2, 900).await);
+    assert_eq!(ids(&claim(&*store, 100, 200, 9).await), ["a"]);
+    assert!(!hold(&*store, "a", 1, 900).await, "another attempt has it");
+    assert!(hold(&*store, "a", 2, 300).await);
+    assert_eq!(ids(&claim(&*store, 300, 400, 9).await), ["a"]);
 }
 
 async fn settles_the_latest_attempt_only(on: Engine) {

@@ -54,6 +54,25 @@ impl Section<'_> {
         }
     }
 
+    /// A secret that is kept elsewhere and must be there if a place is named for it.
+    pub(in crate::config) fn kept_secret(
+        &mut self,
+        here: &'static str,
+        file: &'static str,
+        variable: &'static str,
+    ) -> Result<Option<Secret>> {
+        match self.secret_elsewhere(here, file, variable)? {
+            None => Ok(None),
+            Some(Elsewhere {
+                secret: Some(secret),
+                ..
+            }) => Ok(Some(secret)),
+            Some(Elsewhere { place, .. }) => {
+                Err(self.refuse(format!("{place} holds no secret; put it there")))
+            }
+        }
+    }
+
     /// A secret that is kept elsewhere: in the file that `file` names, or in the variable that `variable`
     /// names. Written here as `here`, it is refused.
     pub(in crate::config) fn secret_elsewhere(

@@ -126,6 +126,24 @@ async fn a_receiver_may_ask_for_patience_and_a_hopeless_case_is_given_up_at_once
 }
 
 #[tokio::test]
+async fn an_entry_that_takes_long_is_held_on_and_can_be_given_back() {
+    let world = World::new().await;
+    world.hub.enqueue(vec![entry("a", None)]).await.unwrap();
+    let taken = take(&world).await;
+    for _ in 0..3 {
+        world.pass(LEASE / 2);
+        assert!(world.hub.keep_holding(&taken[0], LEASE).await.unwrap());
+        assert!(take(&world).await.is_empty(), "it is held on");
+    }
+    assert!(world.hub.hand_back(&taken[0], "stopping").await.unwrap());
+    let again = take(&world).await;
+    assert_eq!(again[0].attempt, 2);
+    assert_eq!(again[0].error.as_deref(), Some("stopping"));
+    assert!(!world.hub.keep_holding(&taken[0], LEASE).await.unwrap());
+    assert!(!world.hub.hand_back(&taken[0], "late").await.unwrap());
+}
+
+#[tokio::test]
 async fn a_carrier_that_dies_leaves_its_entries_to_the_next() {
     let world = World::new().await;
     world.hub.enqueue(vec![entry("a", None)]).await.unwrap();

@@ -1,0 +1,62 @@
+//! The way from a Verification Zone to the Execution Zone.
+
+use crate::config::VerifyConfig;
+use crate::wiring::StartError;
+use interzone_client::{Client, ClientCredentials, RetryPolicy, Secret};
+use interzone_protocol::zone::Method;
+
+/// A client of the Execution Zone, as the configuration says who we are there.
+///
+/// # Errors
+/// A CA cannot be used.
+pub(crate) fn zone_client(config: &VerifyConfig, retry: RetryPolicy) -> Result<Client, StartError> {
+    let zone = &config.verification;
+    let secret = Secret::new(zone.oauth.client_secret.expose());
+    let mut credentials = ClientCredentials::new(&zone.oauth.client_id, secret);
+    if let Some(url) = &zone.oauth.token_url {
+        credentials = credentials.token_url(url.as_str());
+    }
+    let url = zone.execution_url.as_str();
+    let mut builder = Client::builder(url)
+        // The configuration lets http through for this machine alone.
+        .allow_http(zone.execution_url.scheme() == "http")
+        .user_agent(concat!("interzone/", env!("CARGO_PKG_VERSION")))
+        .credentials(credentials)
+        .retry(retry);
+    for ca in &config.tls.trust {
+        builder = builder.ca_file(ca);
+    }
+    builder.build().map_err(StartError::ZoneClient)
+}
+
+/// The scopes that this zone needs there.
+pub(crate) fn zone_scopes() -> Vec<&'static str> {
+    let methods = [
+        Method::ExecuteTask,
+        Method::GetTaskResult,
+        Method::CancelTask,
+    ];
+    let mut scopes = Vec::new();
+    for scope in methods.iter().flat_map(|method| method.scopes()) {
+        if !scopes.contains(&scope.name()) {
+            scopes.push(scope.name());
+        }
+    }
+    scopes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::zone_scopes;
+
+    #[test]
+    fn the_zone_asks_for_no_more_than_it_needs() {
+        let needed = [
+            "acp:agent:identify",
+            "acp:tasks:write",
+            "acp:tasks:read",
+            "acp:tasks:cancel",
+        ];
+        assert_eq!(zone_scopes(), needed);
+    }
+}

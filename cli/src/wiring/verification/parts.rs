@@ -1,0 +1,106 @@
+//! What the parts of a Verification Zone are told, from the configuration.
+
+use crate::config::{SlackConfig, VerificationConfig, VerifyConfig, Words};
+use crate::wiring::StartError;
+use crate::wiring::store::Opened;
+use interzone_hub::SystemClock;
+use interzone_verification::intake::Rules;
+use interzone_verification::policy::Policy;
+use interzone_verification::slack::api::Slack;
+use interzone_verification::slack::api::oauth::OauthApp;
+use interzone_verification::slack::ids::ChannelId;
+use interzone_verification::slack::tokens::{BotToken, Installs, Tokens, TokensOptions};
+use interzone_verification::slack::vault::Vault;
+use interzone_verification::workers::{ChannelOptions, WorkerOptions};
+use interzone_verification::{AskOptions, GateOptions, Language, ReplyOptions};
+use std::sync::Arc;
+
+/// The tokens: the one of the file, and those in the store.
+pub(super) fn tokens(
+    config: &VerifyConfig,
+    slack: &Slack,
+    store: &Opened,
+) -> Result<Tokens, StartError> {
+    let file = config.slack.bot_token.as_ref();
+    let file = file
+        .map(|token| BotToken::new(token.expose()))
+        .transpose()
+        .map_err(StartError::BotToken)?;
+    let installs = match &config.slack.install {
+        None => None,
+        Some(install) => Some(Installs {
+            records: store.store(),
+            vault: Vault::new(&install.token_key).map_err(StartError::TokenKey)?,
+            app: Some(OauthApp {
+                client_id: install.client_id.clone(),
+                client_secret: install.client_secret.clone(),
+            }),
+        }),
+    };
+    let options = TokensOptions {
+        file,
+        installs,
+        clock: Arc::new(SystemClock),
+    };
+    Ok(Tokens::new(slack.clone(), options))
+}
+
+/// In which messages a question is seen.
+pub(super) fn rules(config: &SlackConfig) -> Rules {
+    let channels = config.auto_reply_channels.iter();
+    Rules {
+        // The configuration was checked to hold ids.
+        auto_reply: channels.filter_map(|id| ChannelId::new(id).ok()).collect(),
+        follow_threads: config.follow_threads,
+    }
+}
+
+/// Who may ask what.
+pub(super) fn gates(config: &VerifyConfig) -> GateOptions {
+    let policy = &config.policy;
+    GateOptions {
+        policy: Policy::new(&policy.teams, &policy.channels, &policy.users),
+        requests_per_minute: policy.requests_per_minute,
+        input_chars: config.verification.input_chars,
+        language: match config.verification.language {
+            Words::Auto => None,
+            Words::Ja => Some(Language::Ja),
+            Words::En => Some(Language::En),
+        },
+    }
+}
+
+/// How questions are asked.
+pub(super) fn asks(config: &VerificationConfig) -> AskOptions {
+    AskOptions {
+        context_messages: config.context_messages,
+        file_memory: config.file_memory as u64,
+        budget: config.budget,
+        attempts: config.attempts,
+        forward_bot_token: config.forward_bot_token,
+        ..AskOptions::default()
+    }
+}
+
+/// How replies are shown.
+pub(super) fn replies(config: &SlackConfig) -> ReplyOptions {
+    ReplyOptions {
+        live: config.live,
+        offer_stop_after: config.offer_stop_after,
+    }
+}
+
+/// How the workers work.
+pub(super) fn worker_options(config: &VerifyConfig) -> WorkerOptions {
+    let usual = WorkerOptions::default();
+    WorkerOptions {
+        asks: ChannelOptions {
+            concurrency: config.verification.asks,
+            // It ends an ask that hangs; the budget ends it before.
+            limit: usual.asks.limit.max(config.verification.budget * 2),
+            ..usual.asks
+        },
+        retention: config.retention,
+        ..usual
+    }
+}

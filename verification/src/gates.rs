@@ -1,0 +1,240 @@
+//! The gates that a question passes before anything is done for it: it must be real, allowed, within its
+//! rate, and something that can be answered. Each refusal is told to the one who asked; none of it is
+//! ever an error to Slack.
+
+mod people;
+
+pub(crate) use people::People;
+
+use crate::policy::{Asker, Policy};
+use crate::question::Question;
+use crate::slack::api::SlackError;
+use crate::slack::api::users::User;
+use crate::slack::ids::TeamId;
+use crate::slack::tokens::Installation;
+use crate::texts::{Language, Refusal};
+use interzone_hub::{Charge, Hub, HubError, Rate};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long it is remembered that a question was charged.
+const CHARGED: Duration = Duration::from_secs(24 * 3_600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Words by which Slack says that somebody or something is not there, or not for us.
+const UNKNOWN: &[&str] = &[
+    "user_not_found",
+    "users_not_found",
+    "user_not_visible",
+    "channel_not_found",
+    "team_not_found",
+    "team_access_not_granted",
+];
+
+/// What the gates go by.
+#[derive(Clone, Debug)]
+pub struct GateOptions {
+    /// Who may ask.
+    pub policy: Policy,
+    /// Questions of one user in a minute; nought is no limit.
+    pub requests_per_minute: u32,
+    /// The most characters of a question.
+    pub input_chars: usize,
+    /// The language of all users; theirs if there is none.
+    pub language: Option<Language>,
+}
+
+/// Who asks, as Slack itself has it.
+pub(crate) struct Known {
+    pub(crate) user: Arc<User>,
+    /// Where they are at home.
+    pub(crate) home: TeamId,
+    pub(crate) language: Language,
+}
+
+impl Known {
+    /// Whether they see only what they were invited to.
+    pub(crate) fn is_guest(&self, question: &Question) -> bool {
+        self.user.is_restricted || self.user.is_ultra_restricted || self.home != question.team
+    }
+}
+
+/// Where a question got to.
+pub(crate) enum Passed {
+    /// Through all gates.
+    Through(Known),
+    /// Not through; this is what the user is told, and the word for the audit.
+    Refused {
+        refusal: Refusal,
+        language: Language,
+        word: &'static str,
+    },
+    /// Our own token is no good: there is nobody who could tell the user.
+    Mute { word: &'static str },
+    /// It cannot be said now.
+    Later {
+        why: String,
+        after: Option<Duration>,
+    },
+}
+
+pub(crate) struct Gates {
+    hub: Hub,
+    pub(crate) people: People,
+    pub(crate) options: GateOptions,
+}
+
+impl Gates {
+    pub(crate) fn new(hub: Hub, people: People, options: GateOptions) -> Self {
+        for list in options.policy.empty_lists() {
+            let list = list.name();
+            tracing::warn!(
+                list,
+                "policy.{list} is empty, so everybody is refused; write the ids of those who may, \
+                 or \"*\" for everybody"
+            );
+        }
+        Self {
+            hub,
+            people,
+            options,
+        }
+    }
+
+    /// Lets a question through, or says why not.
+    pub(crate) async fn pass(&self, question: &Question, at: &Installation) -> Passed {
+        let known = match self.exists(question, at).await {
+            Ok(known) => known,
+            Err(passed) => return passed,
+        };
+        let language = known.language;
+        let refused = |refusal, word| Passed::Refused {
+            refusal,
+            language,
+            word,
+        };
+        let asker = Asker {
+            team: &question.team,
+            user_team: &known.home,
+            channel: &question.channel,
+            user: &question.user,
+        };
+        if let Err(denied) = self.options.policy.decide(&asker) {
+            return refused(Refusal::NotAllowed, denied.word());
+        }
+        match self.charge(question).await {
+            Err(error) => {
+                return Passed::Later {
+                    why: error.to_string(),
+                    after: None,
+                };
+            }
+            Ok(Some(after)) => return refused(Refusal::RateLimited { after }, "rate_limited"),
+            Ok(None) => {}
+        }
+        if question.text.is_empty() && question.files.is_empty() {
+            return refused(Refusal::Empty, "empty");
+        }
+        let limit = self.options.input_chars;
+        let length = question.text.chars().count();
+        if length > limit {
+            return refused(Refusal::TooLong { length, limit }, "too_long");
+        }
+        Passed::Through(known)
+    }
+
+    /// The language for a question, when nothing is known of who asked it.
+    pub(crate) fn language(&self, locale: Option<&str>, text: &str) -> Language {
+        let configured = self.options.language;
+        configured.unwrap_or_else(|| Language::of(locale, text))
+    }
+
+    /// Whether Slack knows all of them, so that a stolen signing secret alone is of no use.
+    async fn exists(&self, question: &Question, at: &Installation) -> Result<Known, Passed> {
+        let people = &self.people;
+        let (user, channel, team) = tokio::join!(
+            people.user(at, &question.team, &question.user),
+            people.channel(at, &question.team, &question.channel),
+            people.team(at, &question.team),
+        );
+        let locale = match &user {
+            Ok(user) => user.locale.as_deref(),
+            Err(_) => None,
+        };
+        let language = self.language(locale, &question.text);
+        let not_there = |error: SlackError| missing(&error, language);
+        let (user, channel) = (user.map_err(not_there)?, channel.map_err(not_there)?);
+        team.map_err(not_there)?;
+        let gone = user.deleted || user.is_bot || user.is_stranger || channel.is_archived;
+        if gone {
+            return Err(Passed::Refused {
+                refusal: Refusal::UnknownEntity,
+                language,
+                word: "not_a_person_here",
+            });
+        }
+        let home = home(question, &user);
+        Ok(Known {
+            user,
+            home,
+            language,
+        })
+    }
+
+    /// Charges a question once, however often it is tried. Answers how long to wait if it is too much.
+    async fn charge(&self, question: &Question) -> Result<Option<Duration>, HubError> {
+        let limit = self.options.requests_per_minute;
+        if limit == 0 {
+            return Ok(None);
+        }
+        let once = [format!("slack/charged/{}", question.id)];
+        if !self.hub.receive(&once, CHARGED, Vec::new()).await? {
+            return Ok(None);
+        }
+        let key = format!("slack/{}/{}", question.team, question.user);
+        let rate = Rate {
+            limit,
+            window: MINUTE,
+        };
+        Ok(match self.hub.charge(&key, rate, 1).await? {
+            Charge::Allowed { .. } => None,
+            Charge::Refused { retry_after } => Some(retry_after),
+        })
+    }
+}
+
+/// Where a user is at home. What the event says of it is believed within an organisation only, whose
+/// people are at home in many workspaces; else Slack says it.
+fn home(question: &Question, user: &User) -> TeamId {
+    match &user.team_id {
+        None => question.team.clone(),
+        Some(_) if question.enterprise.is_some() => question.user_team.clone(),
+        Some(team) => team.clone(),
+    }
+}
+
+/// What it means that Slack did not tell us who somebody is.
+fn missing(error: &SlackError, language: Language) -> Passed {
+    let word = error.word();
+    let refused = |refusal, word| Passed::Refused {
+        refusal,
+        language,
+        word,
+    };
+    if UNKNOWN.contains(&word) {
+        return refused(Refusal::UnknownEntity, "unknown_entity");
+    }
+    if error.may_pass() {
+        return Passed::Later {
+            why: error.to_string(),
+            after: error.retry_after(),
+        };
+    }
+    tracing::error!(%error, "who asks cannot be found out; this is for the operator to mend");
+    match word {
+        "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired" => {
+            Passed::Mute { word: "bad_token" }
+        }
+        _ => refused(Refusal::MissingPermission, "missing_permission"),
+    }
+}

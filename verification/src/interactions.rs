@@ -1,0 +1,116 @@
+//! What people press: the button that stops an answer, and the thumbs below it. A pure reading of what
+//! Slack sends about it; what follows is done elsewhere.
+
+#[cfg(test)]
+mod tests;
+
+use crate::intake::{Stop, string};
+use crate::reply::{FEEDBACK_ACTION, FeedbackGiven, STOP_ACTION};
+use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
+use interzone_protocol::vocab::Timestamp;
+use serde_json::Value;
+
+/// What somebody pressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pressed {
+    /// Stop it.
+    Stop(Stop),
+    /// A thumb.
+    Feedback {
+        /// What they think.
+        given: FeedbackGiven,
+        /// When they pressed it, by Slack's clock.
+        pressed: Ts,
+    },
+    /// Nothing of ours, and why.
+    Ignored(&'static str),
+}
+
+/// Reads the body of a request, a form with one member.
+pub fn read(body: &[u8], now: Timestamp) -> Pressed {
+    let payload = url::form_urlencoded::parse(body).find(|(name, _)| name == "payload");
+    let payload = payload.and_then(|(_, payload)| serde_json::from_str(&payload).ok());
+    payload.map_or(Pressed::Ignored("unreadable"), |payload| {
+        classify(&payload, now)
+    })
+}
+
+/// Reads what was pressed.
+pub fn classify(payload: &Value, now: Timestamp) -> Pressed {
+    if string(payload, "type") != Some("block_actions") {
+        return Pressed::Ignored("unknown_type");
+    }
+    let actions = payload.get("actions").and_then(Value::as_array);
+    for action in actions.into_iter().flatten() {
+        let read = match string(action, "action_id") {
+            Some(STOP_ACTION) => stop(payload, action, now).map(Pressed::Stop),
+            Some(FEEDBACK_ACTION) => feedback(payload, action),
+            _ => continue,
+        };
+        return read.unwrap_or(Pressed::Ignored("unreadable"));
+    }
+    Pressed::Ignored("unknown_action")
+}
+
+fn stop(payload: &Value, action: &Value, now: Timestamp) -> Option<Stop> {
+    let place = Place::of(payload)?;
+    Some(Stop {
+        question: Some(question(string(action, "value")?)?),
+        user: Some(place.user),
+        event_id: format!("stop:{}", Ts::new(string(action, "action_ts")?).ok()?),
+        at: now,
+        team: place.team,
+        channel: place.channel,
+        thread: place.thread,
+    })
+}
+
+fn feedback(payload: &Value, action: &Value) -> Option<Pressed> {
+    let place = Place::of(payload)?;
+    let (asked, good) = FeedbackGiven::read(string(action, "value")?)?;
+    let pressed = Ts::new(string(action, "action_ts")?).ok()?;
+    let seconds = i64::try_from(pressed.seconds()).ok()?;
+    let given = FeedbackGiven {
+        question: question(asked)?,
+        good,
+        at: Timestamp::from_millis(seconds.saturating_mul(1000)),
+        team: place.team,
+        channel: place.channel,
+        message: place.message,
+        user: place.user,
+    };
+    Some(Pressed::Feedback { given, pressed })
+}
+
+/// A question's id, if it looks like one.
+fn question(text: &str) -> Option<String> {
+    uuid::Uuid::try_parse(text).ok().map(|id| id.to_string())
+}
+
+/// Where something was pressed, and by whom.
+struct Place {
+    team: TeamId,
+    channel: ChannelId,
+    message: Ts,
+    thread: Ts,
+    user: UserId,
+}
+
+impl Place {
+    fn of(payload: &Value) -> Option<Self> {
+        let at = |path: &str| payload.pointer(path).and_then(Value::as_str);
+        let first = |paths: &[&str]| paths.iter().find_map(|path| at(path));
+        let message = Ts::new(first(&["/container/message_ts", "/message/ts"])?).ok()?;
+        let thread = first(&["/container/thread_ts", "/message/thread_ts"]);
+        Some(Self {
+            team: TeamId::new(first(&["/team/id", "/enterprise/id"])?).ok()?,
+            channel: ChannelId::new(first(&["/container/channel_id", "/channel/id"])?).ok()?,
+            thread: match thread {
+                Some(thread) => Ts::new(thread).ok()?,
+                None => message.clone(),
+            },
+            user: UserId::new(at("/user/id")?).ok()?,
+            message,
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! What people press, and what it means.
+
+use super::*;
+use serde_json::json;
+
+const QUESTION: &str = "6f1e2d3c-0000-8000-8000-000000000001";
+
+fn payload(action: Value) -> Value {
+    json!({
+        "type": "block_actions", "team": {"id": "T1", "domain": "x"}, "user": {"id": "U1"},
+        "channel": {"id": "C1"}, "api_app_id": "A1", "trigger_id": "1.2.3",
+        "container": {"type": "message", "message_ts": "2.5", "channel_id": "C1", "thread_ts": "1.5"},
+        "actions": [action],
+    })
+}
+
+fn at() -> Timestamp {
+    Timestamp::from_millis(7)
+}
+
+#[test]
+fn a_stop_names_its_question_and_its_thread() {
+    let action = json!({"action_id": STOP_ACTION, "value": QUESTION, "action_ts": "3.5"});
+    let body = format!(
+        "payload={}",
+        url::form_urlencoded::byte_serialize(payload(action).to_string().as_bytes())
+            .collect::<String>()
+    );
+    let Pressed::Stop(stop) = read(body.as_bytes(), at()) else {
+        panic!("it is no stop");
+    };
+    assert_eq!(stop.question.as_deref(), Some(QUESTION));
+    assert_eq!((stop.thread.as_str(), stop.channel.as_str()), ("1.5", "C1"));
+    assert_eq!(stop.user.unwrap().as_str(), "U1");
+}
+
+#[test]
+fn a_thumb_names_its_question_and_its_message() {
+    for (good, word) in [(true, "good"), (false, "bad")] {
+        let value = format!("{word}/{QUESTION}");
+        let action = json!({
+            "type": "feedback_buttons", "action_id": FEEDBACK_ACTION, "value": value, "action_ts": "3.5",
+        });
+        let Pressed::Feedback { given, pressed } = classify(&payload(action), at()) else {
+            panic!("it is no thumb");
+        };
+        assert_eq!(given.good, good);
+        assert_eq!(given.question, QUESTION);
+        assert_eq!(given.message.as_str(), "2.5");
+        assert_eq!(given.at, Timestamp::from_millis(3_000));
+        assert_eq!(pressed.as_str(), "3.5");
+    }
+}
+
+#[test]
+fn anything_else_is_ignored() {
+    let read_action = |action| classify(&payload(action), at());
+    assert_eq!(
+        read_action(json!({"action_id": "other", "value": "x"})),
+        Pressed::Ignored("unknown_action")
+    );
+    for bad in [
+        json!({"action_id": STOP_ACTION, "action_ts": "3.5"}),
+        json!({"action_id": STOP_ACTION, "value": "../x", "action_ts": "3.5"}),
+        json!({"action_id": STOP_ACTION, "value": QUESTION, "action_ts": "now"}),
+        json!({"action_id": FEEDBACK_ACTION, "value": QUESTION, "action_ts": "3.5"}),
+        json!({"action_id": FEEDBACK_ACTION, "value": format!("ok/{QUESTION}"), "action_ts": "3.5"}),
+    ] {
+        assert_eq!(
+            read_action(bad.clone()),
+            Pressed::Ignored("unreadable"),
+            "{bad}"
+        );
+    }
+    assert_eq!(
+        classify(&json!({"type": "view_submission"}), at()),
+        Pressed::Ignored("unknown_type")
+    );
+    for body in ["", "payload=", "payload=%7B", "other=1"] {
+        assert_eq!(read(body.as_bytes(), at()), Pressed::Ignored("unreadable"));
+    }
+}

@@ -1,0 +1,25 @@
+//! Words for one person alone. Nobody can look whether they were seen, so after a lost answer they are
+//! said again: twice is better than not at all.
+
+use super::markdown::mrkdwn;
+use super::poster::{Carried, Job};
+use crate::slack::api::chat::Ephemeral;
+use crate::slack::ids::UserId;
+
+/// Tells somebody something.
+pub(super) async fn tell(job: &Job<'_>, user: &UserId, text: &str, in_thread: bool) -> Carried {
+    let place = &job.effect.place;
+    let text = mrkdwn(text);
+    let post = Ephemeral {
+        channel: &place.channel,
+        user,
+        // In a thread that nobody has begun, nobody would see it.
+        thread: in_thread.then_some(&place.thread),
+        text: &text,
+        blocks: None,
+    };
+    match job.desk.slack.chat_post_ephemeral(job.at, &post).await {
+        Ok(()) => Carried::Arrived,
+        Err(error) => Carried::of(&error),
+    }
+}

@@ -1,0 +1,132 @@
+//! The end of a live reply: what it has left in Slack becomes the text that was meant. It comes to the
+//! same however often it is done.
+
+use super::effect::{Left, Standing};
+use super::live::Begun;
+use super::poster::{Carried, Job};
+use super::thread::Stands;
+use super::{blocks, post};
+use crate::slack::api::SlackError;
+use crate::slack::api::chat::StopStream;
+use crate::slack::ids::Ts;
+
+/// Makes the text of what the live reply has left.
+pub(super) async fn finish(job: &Job<'_>, text: &str, feedback: bool, left: &Left) -> Carried {
+    if let Standing::Stream { ts, sure: true } = &left.standing
+        && !job.again
+        && let Some(rest) = rest(text, &left.said)
+    {
+        match stop_with(job, ts, rest, feedback).await {
+            Ok(()) => return Carried::Arrived,
+            // Whether it has happened or not, the next attempt sees to it.
+            Err(error) if error.may_pass() => return Carried::of(&error),
+            Err(error) => tracing::debug!(%error, "a stream could not be ended with its text"),
+        }
+    }
+    let found = match find(job, &left.standing).await {
+        Ok(found) => found,
+        Err(carried) => return carried,
+    };
+    let Some((ts, streams)) = found else {
+        return post::post(job, text, feedback).await;
+    };
+    if streams && let Err(error) = stop(job, &ts).await {
+        return Carried::of(&error);
+    }
+    match post::change(job, &ts, job.key, text, feedback).await {
+        Ok(()) => Carried::Arrived,
+        // Somebody took it away, or it can be changed no more; the answer must stand there all the same.
+        Err(error) if is_gone(&error) => post::post(job, text, feedback).await,
+        Err(error) if post::is_too_long(&error) => match stands(job).await {
+            Ok(stands) => post::in_parts(job, Some(&ts), text, feedback, &stands).await,
+            Err(error) => Carried::of(&error),
+        },
+        Err(error) => Carried::of(&error),
+    }
+}
+
+async fn stands(job: &Job<'_>) -> Result<Stands, SlackError> {
+    post::stands(job).await
+}
+
+/// What is missing of a text of which this much was said; nothing if it was something else.
+fn rest<'a>(text: &'a str, said: &str) -> Option<&'a str> {
+    // What is only blank at the end of what was said is no difference.
+    text.strip_prefix(said)
+        .or_else(|| (text == said.trim_end()).then_some(""))
+}
+
+/// Which message it is, and whether it may still be growing.
+async fn find(job: &Job<'_>, standing: &Standing) -> Result<Option<(Ts, bool)>, Carried> {
+    match standing {
+        Standing::Stream { ts, .. } => return Ok(Some((ts.clone(), true))),
+        Standing::Post { ts } => return Ok(Some((ts.clone(), false))),
+        Standing::Nothing => return Ok(None),
+        Standing::Unknown => {}
+    }
+    let (desk, place) = (job.desk, &job.effect.place);
+    let begun = Begun::read(&*desk.shelf, &place.question).await;
+    if let Some(Begun::Known { ts, streams }) = begun.map_err(Carried::later)? {
+        return Ok(Some((ts, streams)));
+    }
+    let stands = Stands::read(desk, job.at, place).await;
+    let stands = stands.map_err(|error| Carried::of(&error))?;
+    if let Some(ts) = stands.key(job.key) {
+        return Ok(Some((ts.clone(), false)));
+    }
+    for ts in stands.keyless(job.at, place) {
+        let whose = Begun::whose(&*desk.shelf, &place.channel, &ts).await;
+        let whose = whose.map_err(Carried::later)?;
+        if whose.is_none_or(|whose| whose == place.question) {
+            // Nobody else began it: it is the one of which we never heard.
+            return Ok(Some((ts, true)));
+        }
+    }
+    Ok(None)
+}
+
+/// Ends a stream with the rest of its text.
+async fn stop_with(job: &Job<'_>, ts: &Ts, rest: &str, feedback: bool) -> Result<(), SlackError> {
+    let place = &job.effect.place;
+    let under = feedback.then(|| {
+        let buttons = blocks::feedback_buttons(&place.question, job.effect.language);
+        serde_json::Value::Array(vec![buttons])
+    });
+    let metadata = blocks::metadata(job.key);
+    let stop = StopStream {
+        channel: &place.channel,
+        ts,
+        markdown: Some(rest).filter(|rest| !rest.is_empty()),
+        chunks: None,
+        blocks: under.as_ref(),
+        metadata: Some(&metadata),
+    };
+    job.desk.slack.chat_stop_stream(job.at, &stop).await
+}
+
+/// Ends a stream as it is. One that has ended is fine.
+async fn stop(job: &Job<'_>, ts: &Ts) -> Result<(), SlackError> {
+    let stop = StopStream {
+        channel: &job.effect.place.channel,
+        ts,
+        markdown: None,
+        chunks: None,
+        blocks: None,
+        metadata: None,
+    };
+    match job.desk.slack.chat_stop_stream(job.at, &stop).await {
+        // Whatever is wrong with it shows when it is changed.
+        Err(SlackError::Said { .. } | SlackError::Status { .. }) => Ok(()),
+        done => done,
+    }
+}
+
+fn is_gone(error: &SlackError) -> bool {
+    [
+        "message_not_found",
+        "cant_update_message",
+        "edit_window_closed",
+    ]
+    .iter()
+    .any(|word| error.is(word))
+}

@@ -1,0 +1,155 @@
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn markdown_becomes_slacks_own_form() {
+    for (markdown, wanted) in [
+        ("plain", "plain"),
+        ("**bold** and __bold__", "*bold* and *bold*"),
+        ("*italic* and _italic_", "_italic_ and _italic_"),
+        ("***both***", "*_both_*"),
+        (
+            "**bold with *italic* inside**",
+            "*bold with _italic_ inside*",
+        ),
+        ("~~gone~~", "~gone~"),
+        (
+            "snake_case_name and 2 * 3 * 4",
+            "snake_case_name and 2 * 3 * 4",
+        ),
+        ("これは**太字**です", "これは*太字*です"),
+        ("\\*not\\* italic", "*not* italic"),
+        ("`**code** <b>`", "`**code** &lt;b&gt;`"),
+        ("``a ` b``", "`a ` b`"),
+        ("an open ` tick", "an open ` tick"),
+        (
+            "[site](https://example.com/?a=1&b=2)",
+            "<https://example.com/?a=1&amp;b=2|site>",
+        ),
+        (
+            "[wiki](https://example.com/a_(b))",
+            "<https://example.com/a_(b)|wiki>",
+        ),
+        (
+            "[t](https://example.com \"title\")",
+            "<https://example.com|t>",
+        ),
+        (
+            "![picture](https://example.com/p.png)",
+            "<https://example.com/p.png|picture>",
+        ),
+        ("[x](javascript:alert(1))", "x (javascript:alert(1))"),
+        ("[x](!channel)", "x (!channel)"),
+        (
+            "[<!channel>](https://example.com)",
+            "<https://example.com|&lt;!channel&gt;>",
+        ),
+        ("<https://example.com>", "<https://example.com>"),
+        ("a < b && b > c", "a &lt; b &amp;&amp; b &gt; c"),
+        ("# Title", "*Title*"),
+        ("## **Bold** title ##", "*Bold title*"),
+        ("#hashtag", "#hashtag"),
+        ("- one\n  * two\n+ three", "• one\n  • two\n• three"),
+        ("1. first\n2. second", "1. first\n2. second"),
+        ("> quoted **words**", "> quoted *words*"),
+        ("---", "──────────"),
+        (
+            "```rust\nlet a: &str = \"**\";\n```",
+            "```\nlet a: &amp;str = \"**\";\n```",
+        ),
+        ("~~~\n```\n~~~", "```\n```\n```"),
+        ("```\nnever closed", "```\nnever closed\n```"),
+        (
+            "| a | b |\n|---|---|\n| **1** | < |\n\nafter",
+            "```\n| a | b |\n|---|---|\n| **1** | &lt; |\n```\n\nafter",
+        ),
+    ] {
+        assert_eq!(mrkdwn(markdown), wanted, "{markdown}");
+    }
+}
+
+#[test]
+fn nobody_is_called_by_an_answer() {
+    for call in [
+        "<!channel>",
+        "<!here|here>",
+        "<!everyone>",
+        "<!subteam^S123>",
+        "<@U123>",
+        "<@W9|x>",
+        "<!CHANNEL>",
+        "&lt;!channel&gt;",
+    ] {
+        let text = format!("hello {call} and `{call}`\n```\n{call}\n```");
+        let safe = defuse(&text);
+        for opener in OPENERS {
+            for what in CALLS {
+                let live = format!("{opener}{what}");
+                assert!(!safe.to_lowercase().contains(&live), "{safe}");
+            }
+        }
+        // Nothing but the signs in between was added.
+        assert_eq!(safe.replace(JOINER, ""), text);
+        let own = mrkdwn(&text);
+        assert!(!own.contains("<!") && !own.contains("<@"), "{own}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_call_stays_as_it_is() {
+    for text in [
+        "<!DOCTYPE html>",
+        "<!-- a comment -->",
+        "a <b> & c",
+        "<@media>",
+        "mail @usual",
+        "Vec<&str>",
+        "x &lt; y",
+    ] {
+        assert!(matches!(defuse(text), Cow::Borrowed(_)), "{text}");
+    }
+}
+
+#[test]
+fn a_growing_text_waits_where_a_call_may_begin() {
+    for (text, wanted) in [
+        ("a <", "a "),
+        ("a <!", "a "),
+        ("a <!chan", "a "),
+        ("a <@", "a "),
+        ("a &l", "a "),
+        ("a &lt;!he", "a "),
+        ("a <!channel", "a <!channel"),
+        ("a <b", "a <b"),
+        ("a < b", "a < b"),
+        ("a <!DOC", "a <!DOC"),
+        ("あ", "あ"),
+    ] {
+        assert_eq!(settled(text), wanted, "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_defused_text_only_grows(text in "(<|&lt;|!|@|U|W|channel|here|subteam|[ a-zあ&]){0,40}") {
+        let mut said = String::new();
+        for (at, _) in text.char_indices().chain([(text.len(), ' ')]) {
+            let now = defuse(settled(&text[..at])).into_owned();
+            prop_assert!(now.starts_with(&said), "{said:?} {now:?}");
+            said = now;
+        }
+        prop_assert!(defuse(&text).starts_with(&said));
+    }
+
+    #[test]
+    fn nothing_gets_through_that_slack_would_read(text in "\\PC{0,200}|[<>!@&|a-zU`*_~()\\[\\]\n-]{0,200}") {
+        let own = mrkdwn(&text);
+        for (at, _) in own.match_indices('<') {
+            let rest = &own[at + 1..];
+            prop_assert!(
+                ["http", "mailto:"].iter().any(|scheme| starts_with(rest, scheme)),
+                "{own}"
+            );
+        }
+    }
+}

@@ -1,0 +1,197 @@
+use super::*;
+use proptest::prelude::*;
+
+const LIMIT: usize = 11_000;
+
+fn solid(text: &str) -> String {
+    text.chars().filter(|sign| !sign.is_whitespace()).collect()
+}
+
+/// Without the lines that open and close code blocks.
+fn unfenced(text: &str) -> String {
+    let kept: Vec<&str> = text.lines().filter(|line| fence(line).is_none()).collect();
+    solid(&kept.join("\n"))
+}
+
+fn japanese(characters: usize) -> String {
+    let sentence = "これは長い回答の一文です。";
+    let paragraph = format!("{}\n\n", sentence.repeat(20));
+    paragraph.chars().cycle().take(characters).collect()
+}
+
+#[test]
+fn eight_thousand_characters_are_one_message_and_forty_thousand_are_four() {
+    for (characters, messages) in [(1, 1), (8_000, 1), (11_000, 1), (40_000, 4)] {
+        let text = japanese(characters);
+        let pieces = split(&text, LIMIT);
+        assert_eq!(pieces.len(), messages, "{characters}");
+        assert_eq!(solid(&pieces.concat()), solid(&text));
+    }
+    let english = "A sentence of an answer. ".repeat(1_600);
+    assert_eq!(split(&english, LIMIT).len(), 4);
+    let unbroken = "あ".repeat(40_000);
+    assert_eq!(split(&unbroken, LIMIT).len(), 4);
+}
+
+#[test]
+fn nothing_but_blanks_is_no_message() {
+    for blank in ["", " ", "\n\n", "\u{3000}\n"] {
+        assert!(split(blank, LIMIT).is_empty());
+    }
+}
+
+#[test]
+fn a_paragraph_is_better_than_a_line_and_a_line_better_than_a_sentence() {
+    let long = "x".repeat(45);
+    let text = format!("{long}\n\nA line here.\nAnother line. And one more sentence that is long");
+    let pieces = split(&text, 80);
+    assert_eq!(pieces[0], long);
+    let text = format!("{long}\nA line here. More of it, and then it goes on and on for a while");
+    assert_eq!(split(&text, 80)[0], long);
+    let text = format!("{long} A sentence. Another sentence that does not fit any more, sadly");
+    assert_eq!(split(&text, 80)[0], format!("{long} A sentence."));
+}
+
+#[test]
+fn japanese_sentences_end_without_a_blank_and_keep_their_closing_marks() {
+    let text = format!("{}。「本当ですか？」{}", "長".repeat(50), "い".repeat(60));
+    let pieces = split(&text, 80);
+    assert_eq!(pieces[0], format!("{}。「本当ですか？」", "長".repeat(50)));
+    assert_eq!(pieces[1], "い".repeat(60));
+    // A point within a number is no end.
+    let text = format!("{} 3.14159{}", "a".repeat(40), "2".repeat(60));
+    assert_eq!(split(&text, 64)[0], "a".repeat(40));
+}
+
+#[test]
+fn a_code_block_is_closed_and_opened_again_with_its_language() {
+    let code: Vec<String> = (0..40)
+        .map(|number| format!("    line_{number}();"))
+        .collect();
+    let text = format!("Before.\n\n```rust\n{}\n```\n\nAfter.", code.join("\n"));
+    let pieces = split(&text, 200);
+    assert!(pieces.len() > 2);
+    for piece in &pieces {
+        let fences: Vec<&str> = piece
+            .lines()
+            .filter(|line| line.starts_with("```"))
+            .collect();
+        assert!(fences.len().is_multiple_of(2), "{piece}");
+        assert!(!piece.contains("```rust\n```"), "an empty block: {piece}");
+    }
+    for line in &code {
+        let found = pieces
+            .iter()
+            .filter(|piece| piece.lines().any(|other| other == line));
+        assert_eq!(found.count(), 1, "{line}");
+    }
+    assert!(pieces[1].starts_with("```rust\n    line_"));
+    assert!(pieces.last().unwrap().ends_with("```\n\nAfter."));
+}
+
+#[test]
+fn a_table_goes_on_under_its_header() {
+    let rows: Vec<String> = (0..40)
+        .map(|number| format!("| {number} | value {number} |"))
+        .collect();
+    let head = "| id | value |\n|---|:-:|";
+    let text = format!("Here:\n\n{head}\n{}\n\nThat was it.", rows.join("\n"));
+    let pieces = split(&text, 200);
+    assert!(pieces.len() > 2);
+    for piece in pieces
+        .iter()
+        .skip(1)
+        .filter(|piece| piece.contains("| value "))
+    {
+        assert!(piece.starts_with(head), "{piece}");
+    }
+    for row in &rows {
+        let found = pieces
+            .iter()
+            .filter(|piece| piece.lines().any(|other| other == row));
+        assert_eq!(found.count(), 1, "{row}");
+    }
+    assert!(!pieces.last().unwrap().contains("|---|") || pieces.last().unwrap().contains("| 39 |"));
+}
+
+#[test]
+fn a_sign_of_many_parts_stays_whole() {
+    let family = "👨‍👩‍👧‍👦";
+    let text = family.repeat(30);
+    let pieces = split(&text, 64);
+    assert!(pieces.len() > 1);
+    for piece in &pieces {
+        assert!(piece.graphemes(true).all(|sign| sign == family), "{piece}");
+    }
+    // One that alone is longer than a message is torn rather than lost.
+    let zalgo = format!("e{}", "\u{301}".repeat(500));
+    let pieces = split(&zalgo, 64);
+    assert_eq!(pieces.concat(), zalgo);
+}
+
+#[test]
+fn what_opens_a_block_may_be_longer_than_a_message() {
+    let text = format!("```{}\n{}\n```", "i".repeat(500), "code\n".repeat(100));
+    for piece in split(&text, 100) {
+        assert!(length(&piece) <= 100, "{} {piece}", length(&piece));
+    }
+    let text = format!("{}\ncode\n", "`".repeat(500));
+    for piece in split(&text, 100) {
+        assert!(length(&piece) <= 100, "{} {piece}", length(&piece));
+    }
+}
+
+fn markdown() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        4 => "[a-z .!?]{0,60}",
+        2 => "[ぁ-ん。！？、]{0,60}",
+        1 => Just(String::new()),
+        1 => Just("```".to_owned()),
+        1 => Just("```rust".to_owned()),
+        1 => Just("~~~~".to_owned()),
+        1 => Just("| a | b |".to_owned()),
+        1 => Just("|---|---|".to_owned()),
+        1 => "\\PC{0,80}",
+        1 => "[👍🏽é🇯🇵‍]{0,40}",
+    ];
+    proptest::collection::vec(line, 0..60).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #[test]
+    fn no_message_is_too_long_and_each_is_something(text in markdown(), limit in 64..400_usize) {
+        for piece in split(&text, limit) {
+            prop_assert!(length(&piece) <= limit);
+            prop_assert!(!piece.trim().is_empty());
+        }
+    }
+
+    #[test]
+    fn nothing_of_plain_text_is_lost(text in "[a-zぁ-ん。. \n👍🏽é]{0,800}", limit in 64..400_usize) {
+        prop_assert_eq!(solid(&split(&text, limit).concat()), solid(&text));
+    }
+
+    #[test]
+    fn nothing_of_code_is_lost(text in "([a-z ]{0,30}\n|```\n){0,40}", limit in 64..200_usize) {
+        prop_assert_eq!(unfenced(&split(&text, limit).join("\n")), unfenced(&text));
+    }
+
+    #[test]
+    fn a_text_that_fits_stays_as_it_is(text in markdown()) {
+        let pieces = split(&text, 1_000_000);
+        let wanted = text.trim_end().trim_start_matches(['\n', '\r']);
+        if !wanted.trim().is_empty() {
+            prop_assert_eq!(pieces, vec![wanted.to_owned()]);
+        }
+    }
+
+    #[test]
+    fn a_message_with_a_cut_block_closes_it(body in "([a-z]{1,30}\n){10,60}") {
+        let text = format!("```py\n{body}```");
+        let pieces = split(&text, 100);
+        prop_assert!(pieces.len() > 1);
+        for piece in &pieces {
+            prop_assert!(piece.starts_with("```py\n") && piece.ends_with("\n```"));
+        }
+    }
+}

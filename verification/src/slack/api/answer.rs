@@ -1,0 +1,161 @@
+//! What Slack answers: never more of it than was asked for, and read in two steps, whether it was done
+//! and what came of it. What that means is for the callers.
+
+use super::error::{clean_scopes, clean_word};
+use super::{Method, SlackError};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use http::header::{HeaderMap, RETRY_AFTER};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use std::time::Duration;
+
+/// How long to wait when Slack does not say.
+const UNTOLD: Duration = Duration::from_secs(5);
+
+/// An answer in which Slack says that it did it.
+pub(super) struct Answer {
+    pub(super) headers: HeaderMap,
+    body: Bytes,
+}
+
+#[derive(Deserialize)]
+struct Verdict {
+    ok: bool,
+    error: Option<String>,
+    needed: Option<String>,
+}
+
+impl Answer {
+    pub(super) async fn take(
+        method: Method,
+        response: reqwest::Response,
+    ) -> Result<Self, SlackError> {
+        let what = method.name();
+        let status = response.status();
+        let headers = response.headers().clone();
+        let limited = |headers: &HeaderMap| SlackError::RateLimited {
+            method,
+            after: retry_after(headers),
+        };
+        if status.as_u16() == 429 {
+            return Err(limited(&headers));
+        }
+        let wordless = || SlackError::Status {
+            what,
+            status: status.as_u16(),
+        };
+        if status.is_server_error() || status.is_redirection() {
+            return Err(wordless());
+        }
+        let body = whole(what, response, method.largest()).await?;
+        let verdict: Verdict = match serde_json::from_slice(&body) {
+            Ok(verdict) => verdict,
+            Err(_) if status.is_success() => return Err(SlackError::Unreadable { what }),
+            Err(_) => return Err(wordless()),
+        };
+        if verdict.ok && status.is_success() {
+            return Ok(Self { headers, body });
+        }
+        let word = clean_word(verdict.error.as_deref().unwrap_or_default());
+        if matches!(word.as_str(), "ratelimited" | "rate_limited") {
+            return Err(limited(&headers));
+        }
+        let needed = verdict.needed.as_deref().and_then(clean_scopes);
+        Err(SlackError::Said {
+            method,
+            word,
+            needed,
+        })
+    }
+
+    pub(super) fn read<R: DeserializeOwned>(&self, method: Method) -> Result<R, SlackError> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            // Where it is wrong, and never what stands there.
+            tracing::warn!(
+                method = method.name(),
+                line = error.line(),
+                column = error.column(),
+                "an answer of slack does not have its shape"
+            );
+            SlackError::Unreadable {
+                what: method.name(),
+            }
+        })
+    }
+}
+
+/// The whole body, if it has at most `limit` bytes.
+pub(super) async fn whole(
+    what: &'static str,
+    response: reqwest::Response,
+    limit: usize,
+) -> Result<Bytes, SlackError> {
+    let too_large = || SlackError::TooLarge { what, limit };
+    let told = response.content_length();
+    if told.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > limit)) {
+        return Err(too_large());
+    }
+    let mut pieces = response.bytes_stream();
+    let mut body = BytesMut::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| SlackError::of(what, error))?;
+        if piece.len() > limit.saturating_sub(body.len()) {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body.freeze())
+}
+
+pub(super) fn retry_after(headers: &HeaderMap) -> Duration {
+    let told = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok());
+    let seconds = told.and_then(|text| text.trim().parse::<u64>().ok());
+    // Zero would be a busy loop.
+    seconds.map_or(UNTOLD, |seconds| Duration::from_secs(seconds.max(1)))
+}
+
+/// Reads what is optional: something that does not have its shape counts as not there.
+pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
+}
+
+/// Reads a list, without the things in it that do not have their shape.
+pub(super) fn lenient_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let list: Option<Vec<serde_json::Value>> = Option::deserialize(deserializer)?;
+    let read = |value| serde_json::from_value(value).ok();
+    Ok(list
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(read)
+        .collect())
+}
+
+/// Reads a text that may be null.
+pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(lenient(deserializer)?.unwrap_or_default())
+}
+
+/// Where the next page begins, if there is one.
+#[derive(Default, Deserialize)]
+pub(super) struct PageMark {
+    #[serde(default, deserialize_with = "text")]
+    next_cursor: String,
+}
+
+impl PageMark {
+    pub(super) fn next(self) -> Option<String> {
+        Some(self.next_cursor).filter(|cursor| !cursor.is_empty())
+    }
+}

@@ -1,0 +1,243 @@
+//! Carrying out what waits in one channel of the outbox: bounded, in order within a group, held for as
+//! long as it takes, and tried again until it has arrived or is given up.
+
+use super::health::Heart;
+use crate::reply::{Carried, Poster};
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use interzone_edge::telemetry::Metrics;
+use interzone_hub::ports::StoreError;
+use interzone_hub::{Hub, HubError, OutboxEntry, RetryPolicy};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How many entries are claimed at once at most.
+const BATCH: usize = 64;
+
+/// How often it is tried to say what became of an entry.
+const SETTLE: u32 = 5;
+
+/// Whoever carries entries of one channel.
+#[async_trait]
+pub(crate) trait Carrier: Send + Sync {
+    /// Carries one entry. It may be broken off at any moment, and the same entry may come again.
+    async fn carry(&self, entry: &OutboxEntry) -> Carried;
+
+    /// The entry has been tried for the last time, and this was why it did not arrive.
+    async fn given_up(&self, entry: &OutboxEntry, why: &str) {
+        let _ = (entry, why);
+    }
+}
+
+#[async_trait]
+impl Carrier for Poster {
+    async fn carry(&self, entry: &OutboxEntry) -> Carried {
+        Self::carry(self, entry).await
+    }
+
+    async fn given_up(&self, entry: &OutboxEntry, why: &str) {
+        Self::given_up(self, entry, why).await;
+    }
+}
+
+/// How one channel is carried.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelOptions {
+    /// How many entries are on their way at once.
+    pub concurrency: usize,
+    /// How long an entry is held without a sign of life. A node that dies holds up its entries this
+    /// long; whoever lives holds on for as long as it takes.
+    pub hold: Duration,
+    /// How long one attempt may take.
+    pub limit: Duration,
+    /// When to try again.
+    pub retry: RetryPolicy,
+}
+
+/// One channel of the outbox.
+#[derive(Clone)]
+pub(super) struct Outbox {
+    pub(super) hub: Hub,
+    pub(super) channel: &'static str,
+    pub(super) carrier: Arc<dyn Carrier>,
+    pub(super) options: ChannelOptions,
+    pub(super) look_every: Duration,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl Outbox {
+    /// Carries whatever is due until told to stop; then waits for what is on its way. What is cut off
+    /// is handed back, so that another node, or the next start of this one, takes it over at once.
+    pub(super) async fn keep_carrying(
+        self,
+        bell: Arc<Notify>,
+        heart: Heart,
+        stop: CancellationToken,
+        cut: CancellationToken,
+    ) {
+        let channels = [self.channel.to_owned()];
+        let mut on_the_way = JoinSet::new();
+        while !stop.is_cancelled() {
+            let (wait, failed) = match self.claim(&channels, &mut on_the_way, &cut).await {
+                Ok(wait) => {
+                    heart.well();
+                    (wait, false)
+                }
+                Err(error) => (heart.failed(&error), true),
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = bell.notified(), if !failed => {}
+                Some(_) = on_the_way.join_next(), if !on_the_way.is_empty() && !failed => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+            while on_the_way.try_join_next().is_some() {}
+        }
+        while on_the_way.join_next().await.is_some() {}
+    }
+
+    /// Takes what is due as far as there is room. Answers how long to wait for more.
+    async fn claim(
+        &self,
+        channels: &[String],
+        on_the_way: &mut JoinSet<()>,
+        cut: &CancellationToken,
+    ) -> Result<Duration, HubError> {
+        loop {
+            // Looking first is cheap, and most hints are about somebody else's channel.
+            let due = self.hub.store().next_due(channels).await?;
+            let now = self.hub.now();
+            let Some(due) = due else {
+                return Ok(self.look_every);
+            };
+            if due > now {
+                let wait = due.since(now).max(Duration::from_millis(1));
+                return Ok(wait.min(self.look_every));
+            }
+            let most = self.options.concurrency.max(1);
+            let room = most.saturating_sub(on_the_way.len()).min(BATCH);
+            if room == 0 {
+                // Somebody arrives, and then there is room.
+                return Ok(self.look_every);
+            }
+            let entries = self.hub.take_out(channels, self.options.hold, room).await?;
+            if entries.is_empty() {
+                // Another node was faster.
+                return Ok(self.look_every);
+            }
+            for entry in entries {
+                let (outbox, cut) = (self.clone(), cut.clone());
+                on_the_way.spawn(async move { outbox.carry(entry, &cut).await });
+            }
+        }
+    }
+
+    async fn carry(&self, entry: OutboxEntry, cut: &CancellationToken) {
+        let began = Instant::now();
+        let work = AssertUnwindSafe(self.carrier.carry(&entry)).catch_unwind();
+        let later = |why: &str| Carried::Later {
+            why: why.to_owned(),
+            after: None,
+        };
+        let carried = tokio::select! {
+            biased;
+            carried = work => carried.unwrap_or_else(|_| {
+                // What it panicked with may hold what the user said, so it is not told on.
+                tracing::error!(channel = self.channel, id = %entry.id, "a carrier panicked");
+                later("the carrier broke")
+            }),
+            () = self.hold_on(&entry) => {
+                tracing::warn!(channel = self.channel, id = %entry.id, "an entry was lost to another node");
+                return;
+            }
+            () = cut.cancelled() => {
+                self.hand_back(&entry).await;
+                return;
+            }
+            () = tokio::time::sleep(self.options.limit) => later("it took too long"),
+        };
+        let word = match &carried {
+            Carried::Arrived => "arrived",
+            Carried::Later { .. } => "later",
+            Carried::Never { .. } => "never",
+        };
+        let took = began.elapsed().as_secs_f64();
+        self.metrics.request(self.channel, word, took);
+        self.settle(&entry, &carried).await;
+    }
+
+    /// Holds an entry on for as long as it is polled. It ends when the entry is somebody else's, or may
+    /// be by now.
+    async fn hold_on(&self, entry: &OutboxEntry) {
+        let hold = self.options.hold;
+        let mut held = Instant::now();
+        loop {
+            tokio::time::sleep(hold / 3).await;
+            match self.hub.keep_holding(entry, hold).await {
+                Ok(true) => held = Instant::now(),
+                Ok(false) => return,
+                Err(error) if held.elapsed() >= hold => {
+                    tracing::warn!(%error, "an entry could not be held on");
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn hand_back(&self, entry: &OutboxEntry) {
+        if let Err(error) = self.hub.hand_back(entry, "the node was stopped").await {
+            let (channel, id) = (self.channel, &entry.id);
+            tracing::warn!(channel, %id, %error, "an entry could not be handed back; it is due again when its hold is over");
+        }
+    }
+
+    async fn settle(&self, entry: &OutboxEntry, carried: &Carried) {
+        let retry = &self.options.retry;
+        let (why, last) = match carried {
+            Carried::Arrived => ("", false),
+            Carried::Later { why, .. } => (why.as_str(), entry.attempt >= retry.attempts),
+            Carried::Never { why } => (why.as_str(), true),
+        };
+        if last {
+            let (channel, id) = (self.channel, &entry.id);
+            tracing::error!(channel, %id, why, "an entry is given up; the dead letters have it");
+            self.carrier.given_up(entry, why).await;
+        }
+        let mut wait = Duration::from_millis(50);
+        for attempt in 1..=SETTLE {
+            let settled = match carried {
+                Carried::Arrived => self.hub.arrived(entry).await,
+                Carried::Later { why, after } => {
+                    let hub = &self.hub;
+                    hub.did_not_arrive(entry, retry, why, *after, true).await
+                }
+                Carried::Never { why } => {
+                    let hub = &self.hub;
+                    hub.did_not_arrive(entry, retry, why, None, false).await
+                }
+            };
+            match settled {
+                Ok(_) => return,
+                Err(error) if attempt == SETTLE || !may_pass(&error) => {
+                    let (channel, id) = (self.channel, &entry.id);
+                    tracing::warn!(channel, %id, %error, "what became of an entry could not be kept; it is tried again");
+                    return;
+                }
+                Err(_) => tokio::time::sleep(wait).await,
+            }
+            wait = wait.saturating_mul(2);
+        }
+    }
+}
+
+/// Whether trying again may help. Where it is not known whether something was written, it is found out
+/// by trying again.
+fn may_pass(error: &HubError) -> bool {
+    error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
+}
