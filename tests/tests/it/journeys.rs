@@ -26,6 +26,7 @@ mod odd_http;
 mod operators;
 mod pairs;
 mod sdk;
+mod slack;
 mod slow;
 mod stop;
 mod streams;

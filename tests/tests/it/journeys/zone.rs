@@ -204,7 +204,7 @@ impl Zone {
     /// Starts the binary again on the same config. It must not be running.
     pub(crate) async fn begin(&mut self) {
         assert!(self.process.is_none(), "it runs already");
-        let (process, ready) = Process::start(&self.config, self.world.folder.path());
+        let (process, ready) = Process::start("execute", &self.config, self.world.folder.path());
         self.process = Some(process);
         let line = soon("the line that says where it serves", ready).await;
         let line = line.unwrap_or_else(|_| panic!("it ended before it was ready"));
@@ -263,15 +263,21 @@ impl Zone {
     }
 }
 
-struct Process {
-    child: Child,
+/// A zone's process; it ends with this.
+pub(super) struct Process {
+    pub(super) child: Child,
     log: Arc<Mutex<String>>,
 }
 
 impl Process {
-    fn start(config: &Path, folder: &Path) -> (Self, oneshot::Receiver<String>) {
+    /// Runs `interzone COMMAND --config FILE` in a folder, and gives the first line that it prints.
+    pub(super) fn start(
+        command: &str,
+        config: &Path,
+        folder: &Path,
+    ) -> (Self, oneshot::Receiver<String>) {
         let mut child = Command::new(binary())
-            .arg("execute")
+            .arg(command)
             .arg("--config")
             .arg(config)
             .current_dir(folder)
@@ -290,7 +296,7 @@ impl Process {
         (Self { child, log }, ready)
     }
 
-    fn printed(&self) -> String {
+    pub(super) fn printed(&self) -> String {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.clone()
     }

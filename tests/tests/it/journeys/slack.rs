@@ -1,0 +1,10 @@
+//! People in Slack, the two zones, and an agent: the real binary twice, real HTTPS and real tokens between
+//! them, and the playground in Slack's place, which breaks where it is told to.
+
+mod place;
+
+mod asking;
+mod faults;
+mod kills;
+mod nodes;
+mod refusals;

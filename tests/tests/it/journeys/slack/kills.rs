@@ -1,0 +1,121 @@
+//! Ended without a warning between any two steps: no answer is lost, none comes twice.
+
+use super::place::{DONE, Place, Plan, answers, has};
+use interzone_playground::{When, seed};
+use std::time::Duration;
+
+/// More calls than an answer with a file takes.
+const MOST: u32 = 60;
+
+/// Kills the zone at its `step`-th call for a question, and looks at what comes of it. Gives whether there
+/// was such a call.
+async fn killed_at(place: &mut Place, step: u32, when: When) -> bool {
+    let faults = place.slack.faults();
+    let mut gate = faults.gate(None, step, when);
+    let question = place
+        .slack
+        .post(seed::ALEX, seed::GENERAL, "@interzone file csv a,b")
+        .unwrap();
+    let finished = place.slack.wait(Duration::from_secs(60), |workspace| {
+        has(workspace.message(seed::GENERAL, &question)?, DONE).then_some(())
+    });
+    let call = tokio::select! {
+        biased;
+        call = gate.reached(Duration::from_secs(60)) => call,
+        done = finished => {
+            assert!(done.is_some(), "step {step} {when:?}: neither the call nor the end came");
+            None
+        }
+    };
+    let Some(call) = call else {
+        faults.clear();
+        return false;
+    };
+    place.nodes[0].kill();
+    faults.clear();
+    drop(gate);
+    place.nodes[0].begin().await;
+    let thread = place.marked(seed::GENERAL, &question, DONE).await;
+    let at = format!("killed {when:?} call {step}, {}", call.method);
+    let said = answers(&thread);
+    let texts = said.iter().filter(|text| text.contains("Here is")).count();
+    let files: usize = thread.iter().map(|message| message.files.len()).sum();
+    assert_eq!(texts, 1, "{at}: one answer: {thread:#?}");
+    assert_eq!(files, 1, "{at}: one file: {thread:#?}");
+    assert!(
+        said.len() <= 2,
+        "{at}: nothing beside the text and the file: {said:#?}"
+    );
+    true
+}
+
+async fn killed_everywhere(when: When) {
+    let mut place = Plan::new().start().await;
+    let mut step = 0;
+    while killed_at(&mut place, step, when).await {
+        step += 1;
+        assert!(step < MOST, "an answer has an end");
+    }
+    assert!(
+        step >= 6,
+        "an answer with a file has more calls than {step}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_any_call_it_answers_exactly_once() {
+    killed_everywhere(When::Before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_after_any_call_had_its_effect_it_answers_exactly_once() {
+    killed_everywhere(When::After).await;
+}
+
+/// Asked to stop in the middle of an answer, it leaves nothing half-posted behind for good.
+#[tokio::test(flavor = "multi_thread")]
+async fn stopped_in_order_it_ends_well_and_goes_on_afterwards() {
+    let mut place = Plan::new().set("verification.grace", "2s").start().await;
+    let question = place
+        .slack
+        .post(seed::ALEX, seed::GENERAL, "@interzone stream 400")
+        .unwrap();
+    place
+        .wait("the first words", |workspace| {
+            let thread = workspace.thread(seed::GENERAL, &question);
+            (thread.len() > 1).then_some(())
+        })
+        .await;
+    assert!(place.nodes[0].stop().await, "it ended well");
+    place.nodes[0].begin().await;
+    let thread = place.marked(seed::GENERAL, &question, DONE).await;
+    let said = answers(&thread);
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].split_whitespace().count() == 400, "{said:#?}");
+}
+
+/// Asked while the zone is down, as Slack's retry finds it later.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_while_it_was_down_is_answered_when_slack_comes_again() {
+    let mut place = Plan::new()
+        .slack(|slack| {
+            slack.retry_delays = vec![Duration::from_millis(100); 600];
+        })
+        .start()
+        .await;
+    place.nodes[0].kill();
+    let question = place
+        .slack
+        .post(seed::ALEX, seed::DM_ALEX, "echo still here")
+        .unwrap();
+    place
+        .wait("a delivery that failed", |workspace| {
+            let mut all = workspace.deliveries();
+            all.any(|one| one.outcome == "connection_failed")
+                .then_some(())
+        })
+        .await;
+    place.nodes[0].begin().await;
+    let thread = place.marked(seed::DM_ALEX, &question, DONE).await;
+    assert_eq!(answers(&thread), ["still here"]);
+}
