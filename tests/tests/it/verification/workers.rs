@@ -1,0 +1,57 @@
+//! Two nodes on one store, and what a node holds on to.
+
+use super::{Setup, World};
+use interzone_playground::{EventFault, seed};
+use std::time::Duration;
+
+#[tokio::test]
+async fn what_takes_long_is_held_on_and_not_asked_by_another_node() {
+    let mut setup = Setup::default();
+    setup.workers.asks.hold = Duration::from_millis(150);
+    let world = World::with(setup).await;
+    let other = world.node().await;
+    let ts = world
+        .playground
+        .post(seed::ALEX, seed::DM_ALEX, "wait")
+        .unwrap();
+    world.agent.has_begun(1).await;
+    // Longer than it would be held if nobody held it on.
+    let channel = [interzone_verification::ASK_CHANNEL.to_owned()];
+    let until = world.running().hub.now().after(Duration::from_millis(600));
+    while world.running().hub.now() < until {
+        let due = world.store.next_due(&channel).await.unwrap().unwrap();
+        assert!(due > world.running().hub.now().before(Duration::from_millis(50)));
+        tokio::task::yield_now().await;
+    }
+    world.agent.finish("done");
+    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "white_check_mark");
+    world.quiet().await;
+    assert_eq!(world.agent.asked().len(), 1);
+    assert_eq!(world.answers(seed::DM_ALEX, &ts).len(), 1);
+    other.workers.join(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn every_event_thrice_and_two_nodes_answer_each_question_once() {
+    let world = World::new().await;
+    let other = world.node().await;
+    world.playground.faults().events(EventFault::Duplicate {
+        events: 40,
+        copies: 3,
+    });
+    let mut asked = Vec::new();
+    for number in 0..10 {
+        let text = format!("@interzone question {number}");
+        let ts = world.playground.post(seed::ALEX, seed::GENERAL, &text);
+        asked.push(ts.unwrap());
+    }
+    for ts in &asked {
+        assert_eq!(world.sign(seed::GENERAL, ts).await, "white_check_mark");
+    }
+    world.quiet().await;
+    assert_eq!(world.agent.asked().len(), 10);
+    for ts in &asked {
+        assert_eq!(world.answers(seed::GENERAL, ts).len(), 1);
+    }
+    other.workers.join(Duration::from_secs(1)).await;
+}
