@@ -258,11 +258,24 @@ impl World {
         settled.expect("something still waits");
     }
 
-    fn audited(&self) -> Vec<serde_json::Value> {
-        let text = std::fs::read_to_string(&self.audit).unwrap();
-        let lines = text.lines();
+    /// What was audited, as soon as there is so much of it: lines are written beside everything else.
+    async fn audited(&self, count: usize) -> Vec<serde_json::Value> {
+        let read = || -> Vec<serde_json::Value> {
+            let text = std::fs::read_to_string(&self.audit).unwrap();
+            let whole = text.split_inclusive('\n');
+            let lines = whole.filter(|line| line.ends_with('\n'));
+            lines
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect()
+        };
+        let waiting = async {
+            while read().len() < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, waiting).await;
+        let lines = read();
+        assert!(waited.is_ok(), "{lines:?}");
         lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
     }
 }

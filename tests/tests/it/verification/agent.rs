@@ -24,6 +24,8 @@ struct Task {
 pub(super) struct Agent {
     tasks: Mutex<HashMap<String, Arc<Task>>>,
     asked: Mutex<Vec<Value>>,
+    /// How often it was called, whether for the same task or not.
+    calls: Mutex<u32>,
     /// How many calls find nobody there.
     away: Mutex<u32>,
 }
@@ -40,6 +42,11 @@ impl Agent {
     /// What it was asked, each task once.
     pub(super) fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// How often something was to be done, the same or not.
+    pub(super) fn calls(&self) -> u32 {
+        *self.calls.lock().unwrap()
     }
 
     /// The next calls find nobody there.
@@ -118,6 +125,7 @@ impl Agent {
     }
 
     fn execute(&self, id: Value, params: &Value) -> Response<ByteStream> {
+        *self.calls.lock().unwrap() += 1;
         let mut asked = params.clone();
         asked.as_object_mut().unwrap().remove("bot_token");
         let key = format!("{id}/{asked}");

@@ -30,7 +30,7 @@ async fn a_mention_is_answered_once_in_its_thread() {
     assert_eq!(asked[0]["thread_ts"], ts.as_str());
     let token = asked[0]["bot_token"].as_str().unwrap();
     assert!(token.starts_with("izc_"), "fault 13: {token}");
-    let audited = world.audited();
+    let audited = world.audited(1).await;
     assert_eq!(audited.len(), 1, "{audited:?}");
     assert_eq!(audited[0]["outcome"], "answered");
     assert_eq!(audited[0]["correlation"], asked[0]["correlation_id"]);
@@ -93,7 +93,7 @@ async fn fault_2_4_nobody_is_let_in_by_an_empty_list_and_they_are_told() {
     assert!(!japanese.is_ascii(), "{japanese}");
     world.quiet().await;
     assert!(world.agent.asked().is_empty());
-    let outcomes: Vec<_> = world.audited();
+    let outcomes = world.audited(2).await;
     assert_eq!(outcomes.len(), 2);
     assert_eq!(outcomes[0]["outcome"], "users_empty");
     let deliveries = slack.look(|workspace| {
@@ -125,7 +125,10 @@ async fn fault_5_a_question_is_charged_once() {
     world.told(seed::ALEX).await;
     world.quiet().await;
     assert_eq!(world.agent.asked().len(), 2);
-    assert_eq!(world.audited().last().unwrap()["outcome"], "rate_limited");
+    assert_eq!(
+        world.audited(3).await.last().unwrap()["outcome"],
+        "rate_limited"
+    );
 }
 
 #[tokio::test]
@@ -151,7 +154,7 @@ async fn strangers_who_have_left_are_refused_and_a_missing_scope_is_said() {
     world.told(seed::HANA).await;
     world.quiet().await;
     assert!(world.agent.asked().is_empty());
-    let outcomes = world.audited();
+    let outcomes = world.audited(2).await;
     assert_eq!(outcomes[0]["outcome"], "unknown_entity");
     assert_eq!(outcomes[1]["outcome"], "missing_permission");
 }
@@ -302,7 +305,7 @@ async fn fault_16_a_failure_is_said_in_our_words_and_has_a_sign_of_its_own() {
         !said.contains("bedrock") && !said.contains("did not work"),
         "{said}"
     );
-    assert_eq!(world.audited()[0]["outcome"], "bedrock_timeout");
+    assert_eq!(world.audited(1).await[0]["outcome"], "bedrock_timeout");
 }
 
 #[tokio::test]

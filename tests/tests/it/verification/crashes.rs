@@ -48,7 +48,7 @@ async fn dies_at(skip: u32, when: When, text: &str) -> bool {
     let files = answers.iter().filter(|answer| !answer.files.is_empty());
     let expected = usize::from(text.starts_with("file"));
     assert_eq!(files.count(), expected, "{step}");
-    assert_eq!(world.audited().len(), 1, "{step}");
+    assert_eq!(world.audited(1).await.len(), 1, "{step}");
     reached
 }
 

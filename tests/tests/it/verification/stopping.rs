@@ -33,7 +33,7 @@ async fn a_button_stops_what_goes_on() {
     assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "octagonal_sign");
     world.quiet().await;
     assert_eq!(world.answers(seed::DM_ALEX, &ts).len(), 1);
-    assert_eq!(world.audited()[0]["outcome"], "stopped");
+    assert_eq!(world.audited(1).await[0]["outcome"], "stopped");
 }
 
 fn stopped(channel: &str, thread: &str, user: &str) -> serde_json::Value {
@@ -135,7 +135,7 @@ async fn what_takes_too_long_is_called_off_and_said() {
     world.agent.has_begun(1).await;
     assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "x");
     world.quiet().await;
-    assert_eq!(world.audited()[0]["outcome"], "async_timeout");
+    assert_eq!(world.audited(1).await[0]["outcome"], "async_timeout");
 }
 
 #[tokio::test]
