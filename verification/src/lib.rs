@@ -20,7 +20,7 @@ pub use attachments::FileLimits;
 pub use gates::GateOptions;
 pub use question::{PlaceKind, Question, SharedFile, thread_key};
 pub use reply::{
-    Carried, Desk, FEEDBACK_ACTION, FeedbackGiven, Feedbacks, Left, LeftOutFile, Live, POSTS,
-    PlanError, Poster, ReplyOptions, STOP_ACTION, Ways, answered, failed, refused, stopped,
+    Desk, Feedbacks, Left, Live, POSTS, PlanError, Poster, ReplyOptions, answered, failed, refused,
+    stopped,
 };
 pub use texts::{Language, LeftOut, Refusal};

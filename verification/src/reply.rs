@@ -23,17 +23,15 @@ mod split;
 mod testing;
 mod thread;
 
-pub use blocks::{FEEDBACK_ACTION, STOP_ACTION};
 pub use effect::{Left, POSTS};
-pub use feedback::{FeedbackGiven, Feedbacks};
+pub use feedback::Feedbacks;
 pub use live::Live;
-pub use plan::{LeftOutFile, PlanError, answered, failed, refused, stopped};
-pub use poster::{Carried, Poster};
-pub use shelf::Ways;
+pub use plan::{PlanError, answered, failed, refused, stopped};
+pub use poster::Poster;
 
 use crate::question::Question;
 use crate::slack::api::Slack;
-use crate::slack::tokens::Installation;
+use crate::slack::tokens::{Installation, Tokens};
 use crate::texts::Language;
 use features::Features;
 use interzone_client::Client;
@@ -67,7 +65,7 @@ impl Default for ReplyOptions {
 #[derive(Clone)]
 pub struct Desk {
     slack: Slack,
-    ways: Arc<dyn Ways>,
+    tokens: Tokens,
     shelf: Arc<dyn Shelf>,
     client: Client,
     features: Arc<Features>,
@@ -79,14 +77,14 @@ impl Desk {
     /// Sets up a desk. `client` is the way to the Execution Zone, which keeps the files.
     pub fn new(
         slack: Slack,
-        ways: Arc<dyn Ways>,
+        tokens: Tokens,
         hub: Hub,
         client: Client,
         options: ReplyOptions,
     ) -> Self {
         Self {
             slack,
-            ways,
+            tokens,
             shelf: Arc::new(hub),
             client,
             features: Arc::default(),

@@ -2,9 +2,10 @@
 //! said again: twice is better than not at all.
 
 use super::markdown::mrkdwn;
-use super::poster::{Carried, Job};
+use super::poster::Job;
 use crate::slack::api::chat::Ephemeral;
 use crate::slack::ids::UserId;
+use crate::workers::Carried;
 
 /// Tells somebody something.
 pub(super) async fn tell(job: &Job<'_>, user: &UserId, text: &str, in_thread: bool) -> Carried {

@@ -2,8 +2,9 @@
 //! workspace that does not allow it gets its answer all the same.
 
 use super::effect::Ending;
-use super::poster::{Carried, Job};
+use super::poster::Job;
 use crate::slack::api::SlackError;
+use crate::workers::Carried;
 
 /// The sign that a question was received.
 pub(super) const RECEIVED: &str = "eyes";
