@@ -24,6 +24,14 @@ impl Left {
     pub fn nothing() -> Self {
         Self::default()
     }
+
+    /// Nobody can tell without looking.
+    pub fn unknown() -> Self {
+        Self {
+            standing: Standing::Unknown,
+            said: String::new(),
+        }
+    }
 }
 
 /// Not what was said.
@@ -125,6 +133,8 @@ pub(super) enum Act {
         user: UserId,
         text: String,
         in_thread: bool,
+        /// Whether nobody else is there anyway.
+        alone: bool,
     },
 }
 

@@ -22,13 +22,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// A shelf in memory.
 #[derive(Default)]
 pub(super) struct MemoryShelf {
     notes: Mutex<BTreeMap<(String, String), String>>,
     pub(super) entries: Mutex<Vec<NewEntry>>,
+}
+
+impl MemoryShelf {
+    pub(super) async fn know(&self, kind: &str, key: &str, value: &str) {
+        self.keep(kind, key, value, Duration::MAX).await.unwrap();
+    }
 }
 
 #[async_trait]
@@ -115,8 +121,11 @@ pub(super) struct World {
     pub(super) faults: Vec<(&'static str, Fault)>,
     /// Which call, of all that change something, goes wrong, and how.
     pub(super) fault_at: Option<(usize, Fault)>,
+    /// The longest message that is taken.
+    pub(super) longest: Option<usize>,
     changes: usize,
     hung: Arc<Notify>,
+    heard: watch::Sender<usize>,
 }
 
 /// What only looks is not counted among what can go wrong at a step.
@@ -137,6 +146,11 @@ impl World {
 
     pub(super) fn count(&self, method: &str) -> usize {
         self.calls.iter().filter(|call| *call == method).count()
+    }
+
+    /// How many calls changed something.
+    pub(super) fn steps(&self) -> usize {
+        self.changes
     }
 
     fn fault(&mut self, method: &str) -> Option<Fault> {
@@ -233,6 +247,11 @@ impl World {
                 "ok": true, "team_id": "T1", "user_id": "UBOT", "bot_id": "B1", "app_id": "A1",
                 "url": "https://x.slack.com/", "team": "x", "user": "bot",
             }),
+            "chat.postMessage" | "chat.update"
+                if self.longest.is_some_and(|most| shown().len() > most) =>
+            {
+                return Err("msg_too_long");
+            }
             "chat.postMessage" => {
                 let ts = self.next_ts();
                 self.messages.push(Posted {
@@ -352,7 +371,10 @@ impl Stage {
         let (inner, knows) = (Arc::clone(&world), Arc::clone(&origin));
         let slack = FakeSlack::start(move |seen| {
             let origin = knows.get().map_or("", String::as_str);
-            inner.lock().unwrap().answer(seen, origin)
+            let mut world = inner.lock().unwrap();
+            let reply = world.answer(seen, origin);
+            world.heard.send_modify(|calls| *calls += 1);
+            reply
         })
         .await;
         origin.set(slack.origin.clone()).unwrap();
@@ -394,6 +416,11 @@ impl Stage {
 
     pub(super) fn world(&self) -> std::sync::MutexGuard<'_, World> {
         self.world.lock().unwrap()
+    }
+
+    /// Changes with every call.
+    pub(super) fn calls(&self) -> watch::Receiver<usize> {
+        self.world().heard.subscribe()
     }
 
     pub(super) fn fault(&self, method: &'static str, fault: Fault) {

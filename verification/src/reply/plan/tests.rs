@@ -169,7 +169,7 @@ fn a_refusal_is_for_who_asked_alone_and_waits_for_nobody() {
         after: Duration::from_secs(7),
     };
     let plan = refused(&question(), Language::En, &refusal).unwrap();
-    insta::assert_snapshot!(told(plan), @r#"Q/refused [-] Tell { user: UserId(U1), text: "You have reached the limit of questions. Please try again in 7 seconds.", in_thread: false }"#);
+    insta::assert_snapshot!(told(plan), @r#"Q/refused [-] Tell { user: UserId(U1), text: "You have reached the limit of questions. Please try again in 7 seconds.", in_thread: false, alone: false }"#);
 }
 
 #[test]
