@@ -5,27 +5,10 @@
 mod tests;
 
 use crate::intake::{Stop, string};
+use crate::reply::{FEEDBACK_ACTION, FeedbackGiven, STOP_ACTION};
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use interzone_protocol::vocab::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-/// The button that stops an answer. Its value is the question's id.
-pub const STOP_ACTION: &str = "interzone_stop";
-/// The thumbs below an answer. Their values are made by [`vote`].
-pub const FEEDBACK_ACTION: &str = "interzone_feedback";
-
-/// The value of a thumb below the answer to a question.
-///
-/// ```
-/// use interzone_verification::interactions::vote;
-///
-/// assert_eq!(vote(true, "q1"), "good/q1");
-/// ```
-pub fn vote(good: bool, question: &str) -> String {
-    let word = if good { "good" } else { "bad" };
-    format!("{word}/{question}")
-}
 
 /// What somebody pressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,40 +16,14 @@ pub enum Pressed {
     /// Stop it.
     Stop(Stop),
     /// A thumb.
-    Feedback(Feedback),
+    Feedback {
+        /// What they think.
+        given: FeedbackGiven,
+        /// When they pressed it, by Slack's clock.
+        pressed: Ts,
+    },
     /// Nothing of ours, and why.
     Ignored(&'static str),
-}
-
-/// What somebody thinks of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Feedback {
-    /// The workspace that has the app.
-    pub team: TeamId,
-    /// Where.
-    pub channel: ChannelId,
-    /// The message with the thumbs.
-    pub message: Ts,
-    /// Who.
-    pub user: UserId,
-    /// The answered question.
-    pub question: String,
-    /// Up or down.
-    pub good: bool,
-    /// When they pressed it.
-    pub pressed: Ts,
-    /// When we were told.
-    pub at: Timestamp,
-}
-
-impl Feedback {
-    /// The record's key: one voice each, whatever they pressed before.
-    pub fn key(&self) -> String {
-        format!(
-            "{}/{}/{}/{}",
-            self.team, self.channel, self.message, self.user
-        )
-    }
 }
 
 /// Reads the body of a request, a form with one member.
@@ -87,7 +44,7 @@ pub fn classify(payload: &Value, now: Timestamp) -> Pressed {
     for action in actions.into_iter().flatten() {
         let read = match string(action, "action_id") {
             Some(STOP_ACTION) => stop(payload, action, now).map(Pressed::Stop),
-            Some(FEEDBACK_ACTION) => feedback(payload, action, now).map(Pressed::Feedback),
+            Some(FEEDBACK_ACTION) => feedback(payload, action),
             _ => continue,
         };
         return read.unwrap_or(Pressed::Ignored("unreadable"));
@@ -108,23 +65,21 @@ fn stop(payload: &Value, action: &Value, now: Timestamp) -> Option<Stop> {
     })
 }
 
-fn feedback(payload: &Value, action: &Value, now: Timestamp) -> Option<Feedback> {
+fn feedback(payload: &Value, action: &Value) -> Option<Pressed> {
     let place = Place::of(payload)?;
-    let (word, asked) = string(action, "value")?.split_once('/')?;
-    Some(Feedback {
-        good: match word {
-            "good" => true,
-            "bad" => false,
-            _ => return None,
-        },
+    let (asked, good) = FeedbackGiven::read(string(action, "value")?)?;
+    let pressed = Ts::new(string(action, "action_ts")?).ok()?;
+    let seconds = i64::try_from(pressed.seconds()).ok()?;
+    let given = FeedbackGiven {
         question: question(asked)?,
-        pressed: Ts::new(string(action, "action_ts")?).ok()?,
-        at: now,
+        good,
+        at: Timestamp::from_millis(seconds.saturating_mul(1000)),
         team: place.team,
         channel: place.channel,
         message: place.message,
         user: place.user,
-    })
+    };
+    Some(Pressed::Feedback { given, pressed })
 }
 
 /// A question's id, if it looks like one.

@@ -4,23 +4,31 @@
 //! the hub and SQL in the store; agents, tasks and whatever the Execution Zone does with a question never
 //! enter here.
 
+mod ask;
 mod attachments;
 mod context;
+mod doors;
+mod errands;
 mod gates;
 pub mod intake;
 pub mod interactions;
+mod options;
 pub mod policy;
 mod question;
 mod reply;
 pub mod slack;
 pub mod texts;
 pub mod workers;
+mod zone;
 
 pub use attachments::FileLimits;
+pub use doors::router;
 pub use gates::GateOptions;
+pub use options::{AskOptions, Check, ZoneOptions};
 pub use question::{PlaceKind, Question, SharedFile, thread_key};
 pub use reply::{
-    Desk, Feedbacks, Left, Live, POSTS, PlanError, Poster, ReplyOptions, answered, failed, refused,
-    stopped,
+    Carried, Desk, FEEDBACK_ACTION, FeedbackGiven, Feedbacks, Left, LeftOutFile, Live, POSTS,
+    PlanError, Poster, ReplyOptions, STOP_ACTION, Ways, answered, failed, refused, stopped,
 };
 pub use texts::{Language, LeftOut, Refusal};
+pub use zone::{ASK_CHANNEL, ERRAND_CHANNEL, Taken, Zone};

@@ -23,15 +23,17 @@ mod split;
 mod testing;
 mod thread;
 
+pub use blocks::{FEEDBACK_ACTION, STOP_ACTION};
 pub use effect::{Left, POSTS};
-pub use feedback::Feedbacks;
+pub use feedback::{FeedbackGiven, Feedbacks};
 pub use live::Live;
-pub use plan::{PlanError, answered, failed, refused, stopped};
-pub use poster::Poster;
+pub use plan::{LeftOutFile, PlanError, answered, failed, refused, stopped};
+pub use poster::{Carried, Poster};
+pub use shelf::Ways;
 
 use crate::question::Question;
 use crate::slack::api::Slack;
-use crate::slack::tokens::{Installation, Tokens};
+use crate::slack::tokens::Installation;
 use crate::texts::Language;
 use features::Features;
 use interzone_client::Client;
@@ -65,7 +67,7 @@ impl Default for ReplyOptions {
 #[derive(Clone)]
 pub struct Desk {
     slack: Slack,
-    tokens: Tokens,
+    ways: Arc<dyn Ways>,
     shelf: Arc<dyn Shelf>,
     client: Client,
     features: Arc<Features>,
@@ -77,14 +79,14 @@ impl Desk {
     /// Sets up a desk. `client` is the way to the Execution Zone, which keeps the files.
     pub fn new(
         slack: Slack,
-        tokens: Tokens,
+        ways: Arc<dyn Ways>,
         hub: Hub,
         client: Client,
         options: ReplyOptions,
     ) -> Self {
         Self {
             slack,
-            tokens,
+            ways,
             shelf: Arc::new(hub),
             client,
             features: Arc::default(),

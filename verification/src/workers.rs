@@ -8,12 +8,16 @@ mod outbox;
 mod sweep;
 
 pub use health::Unwell;
-pub use outbox::{Carried, Carrier, ChannelOptions};
+pub(crate) use outbox::Carrier;
+pub use outbox::ChannelOptions;
 
+use crate::ask::Asker;
+use crate::errands::Runner;
+use crate::reply::POSTS;
+use crate::zone::{ASK_CHANNEL, ERRAND_CHANNEL, Zone};
 use health::{Heart, Pulse};
-use interzone_edge::telemetry::Metrics;
 use interzone_hub::ports::Wake;
-use interzone_hub::{Hub, Retention, RetryPolicy};
+use interzone_hub::{Retention, RetryPolicy};
 use outbox::Outbox;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,13 +78,6 @@ impl Default for WorkerOptions {
     }
 }
 
-/// Who carries which channel.
-pub(crate) struct Carriers {
-    pub(crate) asks: (&'static str, Arc<dyn Carrier>),
-    pub(crate) posts: (&'static str, Arc<dyn Carrier>),
-    pub(crate) errands: (&'static str, Arc<dyn Carrier>),
-}
-
 /// All workers of a node.
 ///
 /// Dropping them cuts everything off as it is, as if the node had died; [`Workers::join`] is the kind
@@ -93,14 +90,12 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts the workers; it needs a runtime. They work until told to stop.
-    pub(crate) fn begin(
-        hub: &Hub,
-        carriers: Carriers,
-        options: &WorkerOptions,
-        metrics: &Arc<Metrics>,
-        stop: &CancellationToken,
-    ) -> Self {
+    /// Starts the workers of a zone; it needs a runtime. They work until told to stop.
+    pub fn start(zone: &Zone, options: &WorkerOptions, stop: &CancellationToken) -> Self {
+        let (hub, metrics) = (&zone.0.hub, &zone.0.metrics);
+        let asks: Arc<dyn Carrier> = Arc::new(Asker(zone.clone()));
+        let posts: Arc<dyn Carrier> = Arc::new(zone.0.desk.poster());
+        let errands: Arc<dyn Carrier> = Arc::new(Runner(zone.clone()));
         let mut workers = Self {
             loops: JoinSet::new(),
             pulses: Vec::new(),
@@ -110,10 +105,10 @@ impl Workers {
         // Listening begins before anybody looks, so that nothing falls between the two.
         let wakes = hub.store().wakes();
         let mut bells = Vec::new();
-        for ((channel, carrier), limits) in [
-            (carriers.asks, options.asks),
-            (carriers.posts, options.posts),
-            (carriers.errands, options.errands),
+        for (channel, carrier, limits) in [
+            (ASK_CHANNEL, asks, options.asks),
+            (POSTS, posts, options.posts),
+            (ERRAND_CHANNEL, errands, options.errands),
         ] {
             let heart = workers.heart(channel, SILENCE);
             let bell = Arc::new(Notify::new());

@@ -37,17 +37,18 @@ fn a_stop_names_its_question_and_its_thread() {
 #[test]
 fn a_thumb_names_its_question_and_its_message() {
     for (good, word) in [(true, "good"), (false, "bad")] {
-        let value = vote(good, QUESTION);
-        assert_eq!(value, format!("{word}/{QUESTION}"));
+        let value = format!("{word}/{QUESTION}");
         let action = json!({
             "type": "feedback_buttons", "action_id": FEEDBACK_ACTION, "value": value, "action_ts": "3.5",
         });
-        let Pressed::Feedback(feedback) = classify(&payload(action), at()) else {
+        let Pressed::Feedback { given, pressed } = classify(&payload(action), at()) else {
             panic!("it is no thumb");
         };
-        assert_eq!(feedback.good, good);
-        assert_eq!(feedback.key(), "T1/C1/2.5/U1");
-        assert_eq!(feedback.question, QUESTION);
+        assert_eq!(given.good, good);
+        assert_eq!(given.question, QUESTION);
+        assert_eq!(given.message.as_str(), "2.5");
+        assert_eq!(given.at, Timestamp::from_millis(3_000));
+        assert_eq!(pressed.as_str(), "3.5");
     }
 }
 

@@ -1,9 +1,15 @@
 //! What messages are made of: Slack's blocks, and the key that we write behind each message. What they
 //! say comes from elsewhere.
 
-use crate::interactions::{FEEDBACK_ACTION, STOP_ACTION, vote};
+use super::feedback;
 use crate::texts::{Language, Phrase, phrase};
 use serde_json::{Value, json};
+
+/// The action of the button that stops an answer; its value is the question's id.
+pub const STOP_ACTION: &str = "interzone_stop";
+
+/// The action of the buttons under an answer.
+pub const FEEDBACK_ACTION: &str = "interzone_feedback";
 
 /// The type of what we write behind our messages.
 pub(super) const KEY_TYPE: &str = "interzone_reply";
@@ -25,7 +31,7 @@ pub(super) fn feedback_buttons(question: &str, language: Language) -> Value {
     let button = |what, good| {
         json!({
             "text": {"type": "plain_text", "text": phrase(language, what)},
-            "value": vote(good, question),
+            "value": feedback::value(question, good),
         })
     };
     json!({

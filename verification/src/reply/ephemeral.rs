@@ -3,10 +3,9 @@
 
 use super::markdown::mrkdwn;
 use super::post;
-use super::poster::Job;
+use super::poster::{Carried, Job};
 use crate::slack::api::chat::Ephemeral;
 use crate::slack::ids::UserId;
-use crate::workers::Carried;
 
 /// Tells somebody something.
 pub(super) async fn tell(

@@ -2,11 +2,10 @@
 //! passed on.
 
 use super::KEEP;
-use super::poster::Job;
+use super::poster::{Carried, Job};
 use super::thread::Stands;
 use crate::slack::api::SlackError;
 use crate::slack::ids::FileId;
-use crate::workers::Carried;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -3,13 +3,12 @@
 
 use super::effect::{Left, Standing};
 use super::live::Begun;
-use super::poster::Job;
+use super::poster::{Carried, Job};
 use super::thread::Stands;
 use super::{blocks, post};
 use crate::slack::api::SlackError;
 use crate::slack::api::chat::StopStream;
 use crate::slack::ids::Ts;
-use crate::workers::Carried;
 
 /// Makes the text of what the live reply has left.
 pub(super) async fn finish(job: &Job<'_>, text: &str, feedback: bool, left: &Left) -> Carried {

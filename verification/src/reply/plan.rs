@@ -25,6 +25,15 @@ pub enum PlanError {
     Payload(#[source] InvalidJson),
 }
 
+/// A file that came with a question and that we left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutFile {
+    /// What it is called.
+    pub name: String,
+    /// Why it was left out.
+    pub why: LeftOut,
+}
+
 /// There is an answer; `notes` are the files that we did not pass on.
 ///
 /// # Errors
@@ -34,13 +43,13 @@ pub fn answered(
     left: &Left,
     language: Language,
     result: &ExecuteResult,
-    notes: &[(String, LeftOut)],
+    notes: &[LeftOutFile],
 ) -> Result<Vec<NewEntry>, PlanError> {
     let plan = Plan::new(question, language)?;
     let answer = result.response_text.as_deref().unwrap_or_default();
     let mut texts = vec![answer.trim_end().to_owned()];
     let ours = notes.iter();
-    texts.extend(ours.map(|(name, why)| texts::left_out(language, name, *why)));
+    texts.extend(ours.map(|note| texts::left_out(language, &note.name, note.why)));
     // What the agent left out it says itself, as a rule.
     let theirs = result.skipped.iter().flatten();
     for skipped in theirs.filter(|skipped| !answer.contains(&skipped.name)) {

@@ -2,13 +2,12 @@
 
 use super::blocks;
 use super::markdown::mrkdwn;
-use super::poster::Job;
+use super::poster::{Carried, Job};
 use super::split::split;
 use super::thread::Stands;
 use crate::slack::api::SlackError;
 use crate::slack::api::chat::{Post, Update};
 use crate::slack::ids::Ts;
-use crate::workers::Carried;
 
 /// The most characters of a part of a message that was too long for Slack.
 const SHORTER: usize = 3_500;

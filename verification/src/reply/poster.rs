@@ -7,9 +7,27 @@ use super::plan::Plan;
 use super::{ephemeral, file, finish, post, reaction};
 use crate::slack::api::SlackError;
 use crate::texts;
-use crate::workers::{Carried, Carrier};
-use async_trait::async_trait;
 use interzone_hub::OutboxEntry;
+use std::time::Duration;
+
+/// What became of an attempt to carry an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// It stands in Slack.
+    Arrived,
+    /// Not now.
+    Later {
+        /// Why, in words for the operator; nothing of its content.
+        why: String,
+        /// How long to wait at least.
+        after: Option<Duration>,
+    },
+    /// Never: trying again cannot help.
+    Never {
+        /// Why, in words for the operator; nothing of its content.
+        why: String,
+    },
+}
 
 impl Carried {
     pub(super) fn later(why: impl ToString) -> Self {
@@ -50,19 +68,19 @@ impl Poster {
         Self { desk }
     }
 
-    async fn try_to(&self, entry: &OutboxEntry) -> Carried {
+    /// Carries one entry. It may be broken off at any moment, and the same entry may come again, with
+    /// the number of its attempt one higher.
+    pub async fn carry(&self, entry: &OutboxEntry) -> Carried {
         let effect: Effect = match entry.payload.decode() {
             Ok(effect) => effect,
             Err(_) => return Carried::never("the entry cannot be read: another version wrote it"),
         };
         let place = &effect.place;
-        let tokens = &self.desk.tokens;
-        let way = tokens.installation(&place.team, place.enterprise.as_ref());
+        let way = self.desk.ways.way(&place.team, place.enterprise.as_ref());
         let at = match way.await {
             Ok(Some(at)) => at,
             Ok(None) => return Carried::never("there is no token for the workspace any more"),
-            Err(error) if error.may_pass() => return Carried::later(error),
-            Err(error) => return Carried::never(error),
+            Err(why) => return Carried::later(why),
         };
         let job = Job {
             desk: &self.desk,
@@ -100,6 +118,15 @@ impl Poster {
         }
     }
 
+    /// The entry has been tried for the last time. A file that does not come is said in the thread.
+    pub async fn given_up(&self, entry: &OutboxEntry, why: &str) {
+        if let Ok(effect) = entry.payload.decode::<Effect>()
+            && let Some(Carried::Later { why, .. }) = self.say_so(&effect, &entry.key, why).await
+        {
+            tracing::warn!(id = %entry.id, why, "that a file could not be posted could not be said");
+        }
+    }
+
     /// Has it said in the thread that a file does not come. Gives something if that did not work.
     async fn say_so(&self, effect: &Effect, key: &str, why: &str) -> Option<Carried> {
         let Act::File { name, .. } = &effect.act else {
@@ -123,22 +150,6 @@ impl Poster {
                 Err(error) => Some(Carried::later(error)),
             },
             Err(error) => Some(Carried::later(error)),
-        }
-    }
-}
-
-#[async_trait]
-impl Carrier for Poster {
-    async fn carry(&self, entry: &OutboxEntry) -> Carried {
-        self.try_to(entry).await
-    }
-
-    /// A file that does not come is said in the thread.
-    async fn given_up(&self, entry: &OutboxEntry, why: &str) {
-        if let Ok(effect) = entry.payload.decode::<Effect>()
-            && let Some(Carried::Later { why, .. }) = self.say_so(&effect, &entry.key, why).await
-        {
-            tracing::warn!(id = %entry.id, why, "that a file could not be posted could not be said");
         }
     }
 }

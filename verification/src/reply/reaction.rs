@@ -2,9 +2,8 @@
 //! workspace that does not allow it gets its answer all the same.
 
 use super::effect::Ending;
-use super::poster::Job;
+use super::poster::{Carried, Job};
 use crate::slack::api::SlackError;
-use crate::workers::Carried;
 
 /// The sign that a question was received.
 pub(super) const RECEIVED: &str = "eyes";

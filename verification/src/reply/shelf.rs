@@ -1,8 +1,25 @@
-//! What the reply asks of the hub: a place for notes, and for further entries.
+//! What the reply asks of the rest of the zone: tokens, and a place for notes and further entries.
 
+use crate::slack::ids::TeamId;
+use crate::slack::tokens::Installation;
 use async_trait::async_trait;
 use interzone_hub::{Hub, HubError, NewEntry};
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Whoever knows the way into a workspace.
+#[async_trait]
+pub trait Ways: Send + Sync {
+    /// The way into a workspace, or nothing if there is none.
+    ///
+    /// # Errors
+    /// It cannot be told at the moment; the words are for the operator.
+    async fn way(
+        &self,
+        team: &TeamId,
+        enterprise: Option<&TeamId>,
+    ) -> Result<Option<Arc<Installation>>, String>;
+}
 
 /// Where notes are kept and entries added.
 #[async_trait]

@@ -1,14 +1,14 @@
 //! What the tests of the reply share.
 
 use super::live::Beat;
-use super::shelf::Shelf;
+use super::poster::Carried;
+use super::shelf::{Shelf, Ways};
 use super::{Desk, ReplyOptions};
 use crate::question::{PlaceKind, Question};
 use crate::slack::api::Slack;
 use crate::slack::fake::{FakeSlack, Reply, Seen};
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use crate::slack::tokens::{BotToken, Installation, Tokens, TokensOptions};
-use crate::workers::{Carried, Carrier};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -176,23 +176,21 @@ impl World {
         self.calls.push(name.to_owned());
         match self.fault(name) {
             Some(Fault::Word(word)) => return Reply::said(word),
-            Some(Fault::WordForBlocks(word)) => {
-                if form.contains_key("blocks") && form["blocks"] != "[]" {
-                    self.faults
-                        .push(("chat.postMessage", Fault::WordForBlocks(word)));
-                    return Reply::said(word);
-                }
+            Some(Fault::WordForBlocks(word)) if form.contains_key("blocks") => {
+                self.faults
+                    .push(("chat.postMessage", Fault::WordForBlocks(word)));
+                return Reply::said(word);
             }
             Some(Fault::Limited(after)) => {
                 let after = after.to_string();
                 return Reply::status(429, &[("retry-after", &after)], "");
             }
             Some(Fault::Lost) => {
-                self.act(name, &form, seen, origin);
+                self.act(name, &form, seen, origin).unwrap();
                 return Reply::status(500, &[], "");
             }
             Some(Fault::HangsAfter) => {
-                self.act(name, &form, seen, origin);
+                self.act(name, &form, seen, origin).unwrap();
                 self.hung.notify_one();
                 return Reply::Never;
             }
@@ -200,7 +198,7 @@ impl World {
                 self.hung.notify_one();
                 return Reply::Never;
             }
-            None => {}
+            Some(Fault::WordForBlocks(_)) | None => {}
         }
         match self.act(name, &form, seen, origin) {
             Ok(value) => Reply::Json(value),
@@ -353,6 +351,21 @@ fn as_reply(message: &Posted) -> Value {
     })
 }
 
+/// The tokens, as replies know them.
+struct Known(Tokens);
+
+#[async_trait]
+impl Ways for Known {
+    async fn way(
+        &self,
+        team: &TeamId,
+        enterprise: Option<&TeamId>,
+    ) -> Result<Option<Arc<Installation>>, String> {
+        let way = self.0.installation(team, enterprise).await;
+        way.map_err(|error| error.to_string())
+    }
+}
+
 /// A desk before that world.
 pub(super) struct Stage {
     pub(super) desk: Desk,
@@ -391,7 +404,7 @@ impl Stage {
         world.lock().unwrap().calls.clear();
         let desk = Desk {
             slack: api,
-            tokens,
+            ways: Arc::new(Known(tokens)),
             shelf: Arc::clone(&shelf) as Arc<dyn Shelf>,
             client: zone(),
             features: Arc::default(),

@@ -2,6 +2,7 @@
 //! long as it takes, and tried again until it has arrived or is given up.
 
 use super::health::Heart;
+use crate::reply::{Carried, Poster};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use interzone_edge::telemetry::Metrics;
@@ -21,34 +22,26 @@ const BATCH: usize = 64;
 /// How often it is tried to say what became of an entry.
 const SETTLE: u32 = 5;
 
-/// What became of an attempt to carry an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Carried {
-    /// It is done.
-    Arrived,
-    /// Not now.
-    Later {
-        /// Why, in words for the operator; nothing of its content.
-        why: String,
-        /// How long to wait at least.
-        after: Option<Duration>,
-    },
-    /// Never: trying again cannot help.
-    Never {
-        /// Why, in words for the operator; nothing of its content.
-        why: String,
-    },
-}
-
 /// Whoever carries entries of one channel.
 #[async_trait]
-pub trait Carrier: Send + Sync {
+pub(crate) trait Carrier: Send + Sync {
     /// Carries one entry. It may be broken off at any moment, and the same entry may come again.
     async fn carry(&self, entry: &OutboxEntry) -> Carried;
 
     /// The entry has been tried for the last time, and this was why it did not arrive.
     async fn given_up(&self, entry: &OutboxEntry, why: &str) {
         let _ = (entry, why);
+    }
+}
+
+#[async_trait]
+impl Carrier for Poster {
+    async fn carry(&self, entry: &OutboxEntry) -> Carried {
+        Self::carry(self, entry).await
+    }
+
+    async fn given_up(&self, entry: &OutboxEntry, why: &str) {
+        Self::given_up(self, entry, why).await;
     }
 }
 

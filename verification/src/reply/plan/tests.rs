@@ -88,7 +88,10 @@ fn what_was_left_out_is_told_once() {
         skipped("b.zip", "unsupported_file_type"),
         skipped("c.bin", "a_new_word"),
     ]);
-    let notes = [("d.pdf".to_owned(), LeftOut::TooMany)];
+    let notes = [LeftOutFile {
+        name: "d.pdf".to_owned(),
+        why: LeftOut::TooMany,
+    }];
     let plan = answered(&question(), &Left::nothing(), Language::En, &result, &notes).unwrap();
     insta::assert_snapshot!(told(plan), @r#"
     Q/text/0 [post/T1/C1/1000.000001] Post { text: "The chart in a.png rises.\n\nThe attachment \"d.pdf\" was left out: there are more than 5 attachments.\n\nThe attachment \"b.zip\" was left out: its format is not supported.\n\nThe attachment \"c.bin\" was left out: it could not be read.", feedback: true }

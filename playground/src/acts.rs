@@ -1,0 +1,320 @@
+//! What people do in the workspace: write, upload, change, delete, press, react. Each act is checked as
+//! Slack's own client would, and the app is told as Slack would tell it.
+
+use crate::api::chat::replace;
+use crate::api::reactions::{react, unreact};
+use crate::handle::PlaygroundError;
+use crate::workspace::messages::{Edited, Message, Stream};
+use crate::workspace::{Change, Outgoing, Workspace};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+type Done<T> = Result<T, PlaygroundError>;
+
+/// The longest text that a person may send.
+const TYPED: usize = 40_000;
+
+/// Something that a person says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) channel: &'a str,
+    pub(crate) thread: Option<&'a str>,
+    pub(crate) text: &'a str,
+    /// Shown in the channel as well.
+    pub(crate) broadcast: bool,
+}
+
+fn no(what: &'static str) -> PlaygroundError {
+    PlaygroundError::NotThere(what)
+}
+
+impl Workspace {
+    fn begin(&mut self, said: &Said<'_>) -> Done<Message> {
+        let user = self.users.get(said.user).ok_or(no("user"))?;
+        if user.deleted || user.is_bot {
+            return Err(PlaygroundError::NotAllowed);
+        }
+        let channel = self.channels.get(said.channel).ok_or(no("channel"))?;
+        if !channel.has(said.user) || channel.archived || said.text.len() > TYPED {
+            return Err(PlaygroundError::NotAllowed);
+        }
+        if let Some(thread) = said.thread {
+            let parent = self.message(said.channel, thread).ok_or(no("thread"))?;
+            if parent.is_reply() {
+                return Err(no("thread"));
+            }
+        }
+        let ts = self.next_ts();
+        let number = self.next("typed");
+        let mut message = Message::new(said.channel, said.user, ts);
+        message.text = self.typed(said.text);
+        message.thread_ts = said.thread.map(str::to_owned);
+        message.client_msg_id = Some(format!("00000000-0000-4000-8000-{number:012x}"));
+        if said.broadcast && said.thread.is_some() {
+            message.subtype = Some("thread_broadcast");
+        }
+        Ok(message)
+    }
+
+    /// Says something; gives the ts.
+    pub(crate) fn say(&mut self, said: &Said<'_>) -> Done<String> {
+        let message = self.begin(said)?;
+        self.keep(message.clone());
+        self.tell_message(&message);
+        Ok(message.ts)
+    }
+
+    /// Shares files; gives the ts. `stub`: as Slack Connect tells of them.
+    pub(crate) fn bring(
+        &mut self,
+        said: &Said<'_>,
+        files: &[(String, Bytes)],
+        stub: bool,
+    ) -> Done<String> {
+        let message = self.begin(said)?;
+        let mut ids = Vec::new();
+        for (name, bytes) in files {
+            let file = self.new_file(name, bytes.len(), said.user);
+            file.stub = stub;
+            let (id, ticket) = (file.id.clone(), file.ticket.clone());
+            let kept = self.upload(&id, &ticket, bytes.clone());
+            kept.map_err(|_| PlaygroundError::NotAllowed)?;
+            ids.push(id);
+        }
+        Ok(self.share(&ids, message).ts)
+    }
+
+    fn own_message(&self, user: &str, channel: &str, ts: &str) -> Done<Message> {
+        let message = self.message(channel, ts).ok_or(no("message"))?;
+        match message.user == user {
+            true => Ok(message.clone()),
+            false => Err(PlaygroundError::NotAllowed),
+        }
+    }
+
+    /// Changes what somebody said.
+    pub(crate) fn edit(&mut self, user: &str, channel: &str, ts: &str, text: &str) -> Done<()> {
+        let before = self.own_message(user, channel, ts)?;
+        let mut after = before.clone();
+        after.text = self.typed(text);
+        after.edited = Some(Edited {
+            user: user.to_owned(),
+            ts: self.next_ts(),
+        });
+        replace(self, &before, after);
+        Ok(())
+    }
+
+    /// Deletes what somebody said.
+    pub(crate) fn unsay(&mut self, user: &str, channel: &str, ts: &str) -> Done<()> {
+        let before = self.own_message(user, channel, ts)?;
+        if let Some(all) = self.messages.get_mut(channel) {
+            all.remove(ts);
+        }
+        self.tell_change(&before, None);
+        Ok(())
+    }
+
+    /// Puts an emoji on a message, or takes it away if it is there.
+    pub(crate) fn toggle(&mut self, user: &str, channel: &str, ts: &str, name: &str) -> Done<()> {
+        let place = self.channels.get(channel).ok_or(no("channel"))?;
+        if !place.has(user) {
+            return Err(PlaygroundError::NotAllowed);
+        }
+        let all = self.messages.get_mut(channel);
+        let message = all.and_then(|all| all.get_mut(ts)).ok_or(no("message"))?;
+        if !react(message, name, user) {
+            unreact(message, name, user);
+        }
+        self.changed(Change::Message(channel.to_owned(), ts.to_owned()));
+        Ok(())
+    }
+
+    /// Ends a stream as the person who reads it.
+    pub(crate) fn stop_stream(&mut self, channel: &str, ts: &str) -> Done<()> {
+        let all = self.messages.get_mut(channel);
+        let message = all.and_then(|all| all.get_mut(ts)).ok_or(no("message"))?;
+        if message.stream != Some(Stream::Open) {
+            return Err(PlaygroundError::NotAllowed);
+        }
+        message.stream = Some(Stream::StoppedByUser);
+        self.changed(Change::Message(channel.to_owned(), ts.to_owned()));
+        Ok(())
+    }
+
+    /// Presses a button. Of several with one action, as feedback has, `value` says which.
+    pub(crate) fn press(
+        &mut self,
+        user: &str,
+        channel: &str,
+        ts: &str,
+        action: &str,
+        value: Option<&str>,
+    ) -> Done<()> {
+        let whispered = |m: &&Message| m.channel == channel && m.ts == ts;
+        let whispered = self.ephemerals.iter().find(whispered);
+        let message = self.message(channel, ts).or(whispered);
+        let message = message.ok_or(no("message"))?.clone();
+        let place = self.channels.get(channel).ok_or(no("channel"))?;
+        let whispered = message.only_for.is_some();
+        let seen = place.has(user) && message.only_for.as_ref().is_none_or(|one| one == user);
+        let person = self.users.get(user).filter(|_| seen);
+        let person = person.ok_or(PlaygroundError::NotAllowed)?;
+        let mut pressed = button(&message, action, value).ok_or(no("button"))?;
+        let name = person.name.clone();
+        let place = json!({"id": channel, "name": place.name});
+        let number = self.next("press");
+        let now = self.next_ts();
+        if let Some(fields) = pressed.as_object_mut() {
+            fields.insert("action_ts".to_owned(), now.into());
+        }
+        let mut container = json!({
+            "type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": whispered,
+        });
+        if let (Some(fields), Some(thread)) = (container.as_object_mut(), &message.thread_ts) {
+            fields.insert("thread_ts".to_owned(), thread.clone().into());
+        }
+        let mut payload = json!({
+            "type": "block_actions",
+            "user": {"id": user, "username": name, "name": name, "team_id": self.team},
+            "api_app_id": self.app, "token": "playground", "container": container,
+            "trigger_id": format!("{number}.playground"), "enterprise": null,
+            "team": {"id": self.team, "domain": "playground"}, "is_enterprise_install": false,
+            "channel": place, "state": {"values": {}}, "actions": [pressed],
+        });
+        if let Some(fields) = payload.as_object_mut().filter(|_| !whispered) {
+            fields.insert("message".to_owned(), self.message_json(&message, false));
+        }
+        self.send(Outgoing {
+            id: format!("press-{number}"),
+            kind: "block_actions".to_owned(),
+            payload,
+            interactive: true,
+        });
+        Ok(())
+    }
+
+    /// Typed text as Slack stores it: entities, mentions by id, links in angle brackets.
+    fn typed(&self, text: &str) -> String {
+        let mut stored = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let taken = match first {
+                '<' => markup(rest),
+                '@' => self.mention(rest).map(|(taken, id)| {
+                    stored.push_str(&format!("<@{id}>"));
+                    (taken, "")
+                }),
+                'h' => link(rest).map(|taken| {
+                    let address = rest.get(..taken).unwrap_or_default();
+                    stored.push_str(&format!("<{}>", address.replace('&', "&amp;")));
+                    (taken, "")
+                }),
+                _ => None,
+            };
+            let taken = match (taken, first) {
+                (Some((taken, as_it_is)), _) => {
+                    stored.push_str(as_it_is);
+                    taken
+                }
+                (None, '&') => entity(&mut stored, "&amp;"),
+                (None, '<') => entity(&mut stored, "&lt;"),
+                (None, '>') => entity(&mut stored, "&gt;"),
+                (None, other) => {
+                    stored.push(other);
+                    other.len_utf8()
+                }
+            };
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        stored
+    }
+
+    fn mention(&self, rest: &str) -> Option<(usize, &str)> {
+        let word = rest.get(1..)?;
+        let end = word
+            .find(|c: char| !c.is_ascii_alphanumeric())
+            .unwrap_or(word.len());
+        let name = word.get(..end)?;
+        let user = self.users.values().find(|user| user.name == name)?;
+        Some((end + 1, &user.id))
+    }
+}
+
+fn entity(stored: &mut String, text: &str) -> usize {
+    stored.push_str(text);
+    1
+}
+
+/// `<@U…>`, `<#C…>`, `<!here>` and `<https://…>` are Slack's own and stay.
+fn markup(rest: &str) -> Option<(usize, &str)> {
+    let end = rest.find('>')? + 1;
+    let whole = rest.get(..end)?;
+    let inner = whole.get(1..end - 1)?;
+    let known = ["@", "#", "!", "http://", "https://", "mailto:"];
+    let fits = known.iter().any(|start| inner.starts_with(start)) && !inner.contains('<');
+    fits.then_some((end, whole))
+}
+
+fn link(rest: &str) -> Option<usize> {
+    let is_link = rest.starts_with("https://") || rest.starts_with("http://");
+    let end = rest.find(|c: char| c.is_whitespace() || "<>\"'`)".contains(c));
+    is_link.then(|| end.unwrap_or(rest.len()))
+}
+
+/// The pressed button of a message, as an interaction tells it.
+fn button(message: &Message, action: &str, value: Option<&str>) -> Option<Value> {
+    for block in &message.blocks {
+        let id = block.get("block_id").cloned().unwrap_or_default();
+        let elements = block.get("elements").and_then(Value::as_array);
+        let accessory = block.get("accessory");
+        for element in elements.into_iter().flatten().chain(accessory) {
+            if element.get("action_id").and_then(Value::as_str) != Some(action) {
+                continue;
+            }
+            let kind = element.get("type").and_then(Value::as_str)?;
+            let chosen = |of: &Value| of.get("value").and_then(Value::as_str).map(str::to_owned);
+            let said = match kind {
+                "feedback_buttons" => {
+                    let both = ["positive_button", "negative_button"];
+                    let mut both = both.iter().filter_map(|name| chosen(element.get(*name)?));
+                    both.find(|one| Some(one.as_str()) == value)?
+                }
+                _ => chosen(element).unwrap_or_default(),
+            };
+            return Some(json!({
+                "type": kind, "action_id": action, "block_id": id, "value": said,
+            }));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::PlaygroundOptions;
+
+    #[test]
+    fn typed_text_is_stored_as_slack_stores_it() {
+        let workspace = Workspace::new(&PlaygroundOptions::default(), String::new());
+        for (typed, stored) in [
+            ("@interzone hello", "<@U0INTERZONE> hello"),
+            ("a < b & c > d", "a &lt; b &amp; c &gt; d"),
+            ("<@U0HANA> <!here> <x", "<@U0HANA> <!here> &lt;x"),
+            ("@nobody @", "@nobody @"),
+            (
+                "see https://a.b/?c=1&d=2 now",
+                "see <https://a.b/?c=1&amp;d=2> now",
+            ),
+            ("こんにちは、@hana", "こんにちは、<@U0HANA>"),
+            (
+                "<script>alert(1)</script>",
+                "&lt;script&gt;alert(1)&lt;/script&gt;",
+            ),
+        ] {
+            assert_eq!(workspace.typed(typed), stored);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Files: where to upload one, sharing it, and asking about it.
+
+use super::args::Args;
+use super::chat::thread;
+use super::{Answer, Refused, blocks, writable};
+use crate::access::Caller;
+use crate::workspace::Workspace;
+use crate::workspace::files::{File, mimetype};
+use crate::workspace::messages::Message;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+/// What Slack takes at most.
+const MOST: usize = 1024 * 1024 * 1024;
+/// Files that are kept; the oldest leave first.
+const KEPT: usize = 10_000;
+
+impl Workspace {
+    /// A new file without bytes.
+    pub(crate) fn new_file(&mut self, name: &str, length: usize, user: &str) -> &mut File {
+        let number = self.next("file");
+        let id = format!("F0PLAY{number:04}");
+        let file = File {
+            id: id.clone(),
+            name: name.to_owned(),
+            title: name.to_owned(),
+            mimetype: mimetype(name).to_owned(),
+            user: user.to_owned(),
+            created: self.clock.unix(),
+            length,
+            bytes: None,
+            shares: Vec::new(),
+            stub: false,
+            ticket: format!("{}-{number}", uuid::Uuid::new_v4().simple()),
+        };
+        if self.files.len() >= KEPT {
+            self.files.pop_first();
+        }
+        self.files.entry(id).or_insert(file)
+    }
+
+    /// Keeps the bytes of a file, if there is room and they are as many as were announced.
+    pub(crate) fn upload(
+        &mut self,
+        id: &str,
+        ticket: &str,
+        bytes: Bytes,
+    ) -> Result<(), &'static str> {
+        let stored = self.files.values().filter_map(|file| file.bytes.as_ref());
+        let stored: usize = stored.map(Bytes::len).sum();
+        if stored.saturating_add(bytes.len()) > self.file_bytes {
+            return Err("no room for more files in this workspace");
+        }
+        let file = self.files.get_mut(id).filter(|file| file.ticket == ticket);
+        let file = file.ok_or("no such upload")?;
+        if file.length != bytes.len() {
+            return Err("length mismatch");
+        }
+        file.bytes = Some(bytes);
+        Ok(())
+    }
+
+    /// Shares files in a message.
+    pub(crate) fn share(&mut self, ids: &[String], mut message: Message) -> Message {
+        message.files = ids.to_vec();
+        message.subtype = Some("file_share");
+        for id in ids {
+            if let Some(file) = self.files.get_mut(id) {
+                file.shares.push((
+                    message.channel.clone(),
+                    message.ts.clone(),
+                    message.thread_ts.clone(),
+                ));
+            }
+        }
+        self.keep(message.clone());
+        self.tell_message(&message);
+        message
+    }
+}
+
+pub(super) fn upload_url(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
+    caller.need("files:write")?;
+    let name = args.required("filename")?.to_owned();
+    let length = args.number("length").filter(|length| *length > 0);
+    let length = length.ok_or(Refused::because(
+        "invalid_arguments",
+        "missing required field: length",
+    ))?;
+    if length > MOST {
+        return Err(Refused::new("file_too_large"));
+    }
+    let (base, user) = (workspace.base.clone(), workspace.bot_user.clone());
+    let file = workspace.new_file(&name, length, &user);
+    let url = format!("{base}/upload/v1/{}/{}", file.id, file.ticket);
+    Ok(json!({"upload_url": url, "file_id": file.id}))
+}
+
+pub(super) fn complete(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
+    caller.need("files:write")?;
+    let listed = args.json("files", "invalid_arguments")?;
+    let listed = match listed {
+        Some(Value::Array(listed)) if !listed.is_empty() => listed,
+        _ => {
+            return Err(Refused::because(
+                "invalid_arguments",
+                "missing required field: files",
+            ));
+        }
+    };
+    let channel = match args.text("channel_id") {
+        Some(id) => Some(writable(workspace, id)?.id),
+        None => None,
+    };
+    let thread = match &channel {
+        Some(channel) => thread(workspace, channel, args)?.map(str::to_owned),
+        None => None,
+    };
+    let below = blocks::checked(args.json("blocks", "invalid_blocks")?)?;
+    if below
+        .iter()
+        .any(|block| block.get("type") == Some(&json!("markdown")))
+    {
+        return Err(Refused::new("internal_error"));
+    }
+    let mut ids = Vec::new();
+    for item in &listed {
+        let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+        let file = workspace.files.get_mut(id);
+        let file = file.filter(|file| file.bytes.is_some() && file.shares.is_empty());
+        let file = file.ok_or(Refused::new("file_not_found"))?;
+        if let Some(title) = item.get("title").and_then(Value::as_str) {
+            file.title = title.to_owned();
+        }
+        ids.push(id.to_owned());
+    }
+    if let Some(channel) = channel {
+        let ts = workspace.next_ts();
+        let mut message = Message::new(&channel, &workspace.bot_user, ts);
+        message.thread_ts = thread;
+        message.text = args.text("initial_comment").unwrap_or_default().to_owned();
+        message.blocks = below;
+        workspace.share(&ids, message);
+    }
+    let shown = ids.iter().filter_map(|id| workspace.files.get(id));
+    let shown: Vec<Value> = shown
+        .map(|file| file.json(&workspace.base, &workspace.team))
+        .collect();
+    Ok(json!({"files": shown}))
+}
+
+pub(super) fn info(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
+    caller.need("files:read")?;
+    let file = args.text("file").and_then(|id| workspace.files.get(id));
+    let file = file.filter(|file| file.bytes.is_some() && sees(workspace, file));
+    let file = file.ok_or(Refused::new("file_not_found"))?;
+    let mut told = file.json(&workspace.base, &workspace.team);
+    let mut shares = json!({"public": {}, "private": {}});
+    for (channel, ts, thread) in &file.shares {
+        let kind = workspace.channels.get(channel).map(|channel| channel.kind);
+        let place = match kind {
+            Some(crate::workspace::channels::Kind::Public) => "public",
+            _ => "private",
+        };
+        let list = shares.get_mut(place).and_then(Value::as_object_mut);
+        if let Some(list) = list {
+            let entry = list.entry(channel.clone()).or_insert_with(|| json!([]));
+            if let Some(entry) = entry.as_array_mut() {
+                entry.push(json!({"ts": ts, "thread_ts": thread, "reply_count": 0}));
+            }
+        }
+    }
+    if let Some(fields) = told.as_object_mut() {
+        fields.insert("shares".to_owned(), shares);
+    }
+    Ok(json!({"file": told, "comments": [], "response_metadata": {"next_cursor": ""}}))
+}
+
+/// Whether the bot may see a file: its own, or one that was shared where it is.
+pub(crate) fn sees(workspace: &Workspace, file: &File) -> bool {
+    let mut places = file
+        .shares
+        .iter()
+        .filter_map(|(id, _, _)| workspace.channels.get(id));
+    file.user == workspace.bot_user || places.any(|channel| channel.has(&workspace.bot_user))
+}

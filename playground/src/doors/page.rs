@@ -1,0 +1,30 @@
+//! The chat page: three files that are part of the program and ask nobody else for anything.
+
+use super::refuse;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+
+/// Nothing from elsewhere, nothing inline, nobody around it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+
+pub(super) fn file(path: &str) -> Response {
+    let (kind, text) = match path {
+        "/" => ("text/html", include_str!("../page/playground.html")),
+        "/playground.css" => ("text/css", include_str!("../page/playground.css")),
+        "/playground.js" => ("text/javascript", include_str!("../page/playground.js")),
+        "/markdown.js" => ("text/javascript", include_str!("../page/markdown.js")),
+        _ => return refuse(StatusCode::NOT_FOUND, "there is nothing here"),
+    };
+    let headers = [
+        (CONTENT_TYPE, format!("{kind}; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, POLICY.to_owned()),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (REFERRER_POLICY, "no-referrer".to_owned()),
+        (CACHE_CONTROL, "no-cache".to_owned()),
+    ];
+    (headers, text).into_response()
+}

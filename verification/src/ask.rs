@@ -1,0 +1,457 @@
+//! Asking: a question goes through its gates, gets its context and its files, is asked in the Execution
+//! Zone, and its answer is handed to the outbox. Every step may be the last one of this process: another
+//! attempt asks the agent nothing twice and posts nothing twice.
+//!
+//! What makes it so: the call's id is the question's, and what is sent with it is fixed before the first
+//! call ([`Notes`]), so a second call finds the first one's task; and the end of a question, whichever it
+//! is, is one commit that is made once.
+
+mod notes;
+mod run;
+
+pub(crate) use notes::{Notes, who};
+
+use crate::attachments::{self, FileLimits, NotNow};
+use crate::context::Reader;
+use crate::gates::{Known, Passed};
+use crate::question::{Question, SharedFile};
+use crate::reply::{self, Carried, Left, LeftOutFile, Live};
+use crate::slack::tokens::Installation;
+use crate::texts::{Language, LeftOut, Refusal};
+use crate::workers::Carrier;
+use crate::zone::{Parts, Zone};
+use async_trait::async_trait;
+use interzone_edge::audit::Entry;
+use interzone_hub::{HubError, NewEntry, OutboxEntry};
+use interzone_protocol::zone::{Attachment, ErrorWord, ExecuteResult};
+use notes::Fixed;
+use run::Outcome;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::SemaphorePermit;
+
+/// How long it is remembered that a question has ended: longer than it is tried.
+const ENDED: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+/// Asks questions.
+pub(crate) struct Asker(pub(crate) Zone);
+
+#[async_trait]
+impl Carrier for Asker {
+    async fn carry(&self, entry: &OutboxEntry) -> Carried {
+        let Ok(question) = entry.payload.decode::<Question>() else {
+            return Carried::Never {
+                why: "the question cannot be read: another version wrote it".to_owned(),
+            };
+        };
+        let asking = Asking {
+            zone: &self.0.0,
+            notes: Notes(self.0.0.hub.clone()),
+            question: &question,
+            attempt: entry.attempt,
+        };
+        match asking.whole().await {
+            Ok(()) => Carried::Arrived,
+            Err(NotYet { why, after }) => Carried::Later { why, after },
+        }
+    }
+
+    async fn given_up(&self, entry: &OutboxEntry, _why: &str) {
+        let Ok(question) = entry.payload.decode::<Question>() else {
+            return;
+        };
+        let zone = &self.0.0;
+        let asking = Asking {
+            zone,
+            notes: Notes(zone.hub.clone()),
+            question: &question,
+            attempt: entry.attempt,
+        };
+        let language = zone.gates.language(None, &question.text);
+        let left = Left::unknown();
+        let ended = asking.fail(&left, language, ErrorWord::InternalError);
+        if let Err(NotYet { why, .. }) = ended.await {
+            tracing::error!(
+                event = question.event_id,
+                why,
+                "a question ended without a word"
+            );
+        }
+    }
+}
+
+/// It is to be tried again.
+struct NotYet {
+    why: String,
+    after: Option<Duration>,
+}
+
+impl From<HubError> for NotYet {
+    fn from(error: HubError) -> Self {
+        Self {
+            why: error.to_string(),
+            after: None,
+        }
+    }
+}
+
+impl From<NotNow> for NotYet {
+    fn from(not_now: NotNow) -> Self {
+        Self {
+            why: not_now.why,
+            after: not_now.after,
+        }
+    }
+}
+
+/// One attempt to ask a question.
+struct Asking<'a> {
+    zone: &'a Parts,
+    notes: Notes,
+    question: &'a Question,
+    attempt: u32,
+}
+
+/// What goes along with a question, and the memory that it takes.
+struct Ready<'a> {
+    fixed: Fixed,
+    attachments: Vec<Attachment>,
+    _room: Option<SemaphorePermit<'a>>,
+}
+
+/// A question that is ready to be asked, or what stands in its way.
+enum Prepared<'a> {
+    Ready(Ready<'a>),
+    /// It has ended already.
+    Ended,
+    /// The files are not what they were, and the agent may have been asked with them before.
+    Changed(Fixed),
+}
+
+impl Asking<'_> {
+    async fn whole(&self) -> Result<(), NotYet> {
+        let question = self.question;
+        if self.attempt > 1 && self.has_ended().await? {
+            return Ok(());
+        }
+        let tokens = &self.zone.tokens;
+        let at = tokens.installation(&question.team, question.enterprise.as_ref());
+        let at = match at.await {
+            Ok(Some(at)) => at,
+            Ok(None) => {
+                tracing::warn!(team = %question.team, "a workspace without a token asks");
+                return self.end(Vec::new(), "no_token").await;
+            }
+            Err(error) => {
+                return Err(NotYet {
+                    why: error.to_string(),
+                    after: None,
+                });
+            }
+        };
+        let fixed = match self.attempt {
+            0 | 1 => None,
+            _ => self.notes.fixed(question).await?,
+        };
+        match fixed {
+            Some(fixed) => {
+                let live = self.live(&at, fixed.language);
+                let prepared = self.again(&at, fixed).await?;
+                self.go_on(&at, prepared, live).await
+            }
+            None => {
+                let Some(known) = self.pass(&at).await? else {
+                    return Ok(());
+                };
+                let live = self.live(&at, known.language);
+                let prepared = self.first(&at, &known).await?;
+                self.go_on(&at, prepared, live).await
+            }
+        }
+    }
+
+    fn live(&self, at: &Arc<Installation>, language: Language) -> Live {
+        let desk = &self.zone.desk;
+        desk.live(self.question, at, language, self.attempt)
+    }
+
+    /// Through the gates; nothing if it was refused.
+    async fn pass(&self, at: &Installation) -> Result<Option<Known>, NotYet> {
+        match self.zone.gates.pass(self.question, at).await {
+            Passed::Through(known) => Ok(Some(known)),
+            Passed::Refused {
+                refusal,
+                language,
+                word,
+            } => {
+                self.refuse(language, &refusal, word).await?;
+                Ok(None)
+            }
+            Passed::Mute { word } => {
+                self.end(Vec::new(), word).await?;
+                Ok(None)
+            }
+            Passed::Later { why, after } => Err(NotYet { why, after }),
+        }
+    }
+
+    /// Gathers and fixes what goes along, for the first time.
+    async fn first(&self, at: &Installation, known: &Known) -> Result<Prepared<'_>, NotYet> {
+        let (zone, question) = (self.zone, self.question);
+        let reader = Reader {
+            slack: &zone.slack,
+            people: &zone.gates.people,
+            policy: &zone.gates.options.policy,
+            messages: zone.ask.context_messages,
+        };
+        let room = self.room().await?;
+        let (context, fetched, answers) = tokio::join!(
+            reader.gather(question, known, at),
+            self.fetch(at),
+            self.notes.waiting(question),
+        );
+        let fetched = fetched?;
+        let fixed = Fixed {
+            language: known.language,
+            context,
+            own: at.bot_user.clone(),
+            answers: answers?,
+            sent: fetched.sent.clone(),
+            left_out: fetched.left_out,
+        };
+        let ours = fixed.clone();
+        let fixed = self.notes.fix(question, fixed).await?;
+        if fixed.sent != ours.sent {
+            return Ok(Prepared::Changed(fixed));
+        }
+        Ok(Prepared::Ready(Ready {
+            fixed,
+            attachments: fetched.attachments,
+            _room: room,
+        }))
+    }
+
+    /// What goes along was fixed by an attempt before.
+    async fn again(&self, at: &Installation, fixed: Fixed) -> Result<Prepared<'_>, NotYet> {
+        let room = self.room().await?;
+        let fetched = if fixed.sent.is_empty() {
+            attachments::Fetched::default()
+        } else {
+            self.fetch(at).await?
+        };
+        if self.has_ended().await? {
+            return Ok(Prepared::Ended);
+        }
+        if fetched.sent != fixed.sent {
+            return Ok(Prepared::Changed(fixed));
+        }
+        Ok(Prepared::Ready(Ready {
+            fixed,
+            attachments: fetched.attachments,
+            _room: room,
+        }))
+    }
+
+    async fn fetch(&self, at: &Installation) -> Result<attachments::Fetched, NotNow> {
+        let ask = &self.zone.ask;
+        let patient = self.attempt < ask.attempts;
+        let files = &self.question.files;
+        attachments::fetch(&self.zone.slack, at, files, &ask.files, patient).await
+    }
+
+    /// Memory for the files, as much as they may take.
+    async fn room(&self) -> Result<Option<SemaphorePermit<'_>>, NotYet> {
+        let ask = &self.zone.ask;
+        let pages = pages(&self.question.files, &ask.files).min(ask.pages());
+        if pages == 0 {
+            return Ok(None);
+        }
+        let room = self.zone.file_room.acquire_many(pages).await;
+        let closed = |_| NotYet {
+            why: "the zone is closing".to_owned(),
+            after: None,
+        };
+        room.map(Some).map_err(closed)
+    }
+
+    /// Asks, and sees to the end.
+    async fn go_on(
+        &self,
+        at: &Arc<Installation>,
+        prepared: Prepared<'_>,
+        live: Live,
+    ) -> Result<(), NotYet> {
+        let (mut ready, outcome) = match prepared {
+            Prepared::Ended => return Ok(()),
+            Prepared::Ready(ready) => {
+                if let Some(word) = nothing_left(self.question, &ready) {
+                    let left = live.left().await;
+                    return self.fail(&left, ready.fixed.language, word).await;
+                }
+                let outcome = self
+                    .run(at, &ready.fixed, &ready.attachments, &live)
+                    .await?;
+                (ready, outcome)
+            }
+            Prepared::Changed(fixed) => {
+                let outcome = self.find(&live).await?;
+                let ready = Ready {
+                    fixed,
+                    attachments: Vec::new(),
+                    _room: None,
+                };
+                (ready, outcome)
+            }
+        };
+        let outcome = match outcome {
+            // What it was to answer is over, so it is a question of its own.
+            Outcome::NotWaiting => {
+                ready.fixed.answers = None;
+                self.notes.fix_anew(self.question, &ready.fixed).await?;
+                self.notes.set_waiting(self.question, None).await?;
+                self.run(at, &ready.fixed, &ready.attachments, &live)
+                    .await?
+            }
+            outcome => outcome,
+        };
+        let left = live.left().await;
+        let language = ready.fixed.language;
+        match outcome {
+            Outcome::Answered(result) => self.answer(&left, &ready.fixed, &result).await,
+            Outcome::Stopped => {
+                let plan = reply::stopped(self.question, &left, language);
+                self.end(planned(plan)?, "stopped").await
+            }
+            Outcome::NotWaiting => self.fail(&left, language, ErrorWord::TaskNotWaiting).await,
+            Outcome::Failed(word) => self.fail(&left, language, word).await,
+        }
+    }
+
+    async fn answer(
+        &self,
+        left: &Left,
+        fixed: &Fixed,
+        result: &ExecuteResult,
+    ) -> Result<(), NotYet> {
+        let notes: Vec<LeftOutFile> = fixed
+            .left_out
+            .iter()
+            .map(|(name, why)| LeftOutFile {
+                name: name.clone(),
+                why: *why,
+            })
+            .collect();
+        let language = fixed.language;
+        let plan = reply::answered(self.question, left, language, result, &notes);
+        let entries = planned(plan)?;
+        let asks = result.state.is_some();
+        let waits = result.task_id.as_deref().filter(|_| asks);
+        if waits.is_some() || fixed.answers.is_some() {
+            self.notes.set_waiting(self.question, waits).await?;
+        }
+        if self.zone.rules.follow_threads {
+            self.notes.follow(self.question).await?;
+        }
+        self.end(entries, "answered").await
+    }
+
+    async fn fail(&self, left: &Left, language: Language, word: ErrorWord) -> Result<(), NotYet> {
+        let plan = reply::failed(self.question, left, language, word);
+        self.end(planned(plan)?, word.name()).await
+    }
+
+    async fn refuse(
+        &self,
+        language: Language,
+        refusal: &Refusal,
+        word: &'static str,
+    ) -> Result<(), NotYet> {
+        let plan = reply::refused(self.question, language, refusal);
+        self.end(planned(plan)?, word).await
+    }
+
+    /// The key under which it is noted that the question has ended.
+    fn ended_key(&self) -> String {
+        format!("slack/ended/{}", self.question.id)
+    }
+
+    async fn has_ended(&self) -> Result<bool, HubError> {
+        let hub = &self.zone.hub;
+        let key = format!("inbox/{}", self.ended_key());
+        Ok(hub
+            .store()
+            .claimed(&key, hub.now())
+            .await
+            .map(|claim| claim.is_some())?)
+    }
+
+    /// Ends the question: all that is to be said is handed over in one commit, once, however many
+    /// attempts come here.
+    async fn end(&self, entries: Vec<NewEntry>, word: &'static str) -> Result<(), NotYet> {
+        let key = [self.ended_key()];
+        if self.zone.hub.receive(&key, ENDED, entries).await? {
+            self.audit(word);
+        }
+        Ok(())
+    }
+
+    fn audit(&self, outcome: &'static str) {
+        let (zone, question) = (self.zone, self.question);
+        let now = zone.hub.now();
+        let millis = u64::try_from(now.as_millis()).unwrap_or(0);
+        let took = now.since(question.asked_at);
+        zone.audit.record(&Entry {
+            at: at(millis),
+            who: &who(&question.user_team, &question.user),
+            client: question.team.as_str(),
+            method: "slack.ask",
+            id: Some(&question.id),
+            subject: Some(question.channel.as_str()),
+            outcome,
+            code: None,
+            latency: took,
+            correlation: &question.event_id,
+            address: None,
+        });
+        zone.metrics
+            .request("slack.question", outcome, took.as_secs_f64());
+    }
+}
+
+fn at(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+fn planned(plan: Result<Vec<NewEntry>, reply::PlanError>) -> Result<Vec<NewEntry>, NotYet> {
+    plan.map_err(|error| NotYet {
+        why: error.to_string(),
+        after: None,
+    })
+}
+
+/// Why there is nothing to ask, if all that was asked was in files and none of them goes along.
+fn nothing_left(question: &Question, ready: &Ready<'_>) -> Option<ErrorWord> {
+    if !question.text.is_empty() || !ready.attachments.is_empty() {
+        return None;
+    }
+    let why = ready.fixed.left_out.first().map(|(_, why)| *why);
+    Some(match why {
+        None => ErrorWord::MissingText,
+        Some(LeftOut::TooLarge | LeftOut::TooMany) => ErrorWord::FileTooLarge,
+        Some(LeftOut::Unsupported) => ErrorWord::UnsupportedFileType,
+        Some(LeftOut::NotFetched) => ErrorWord::AttachmentDownloadFailed,
+        Some(LeftOut::NotPermitted) => ErrorWord::AccessDenied,
+        Some(LeftOut::Unreadable) => ErrorWord::ExtractionFailed,
+    })
+}
+
+/// How many kibibytes of memory files may take, by what they say of themselves.
+fn pages(files: &[SharedFile], limits: &FileLimits) -> u32 {
+    let largest = limits.image.max(limits.document);
+    let taken = files.iter().take(limits.files).map(|file| match file.size {
+        0 => largest,
+        size => size.min(largest),
+    });
+    let bytes = taken.sum::<u64>().min(limits.together);
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
+}

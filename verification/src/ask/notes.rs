@@ -1,0 +1,216 @@
+//! What is written down about questions on their way, so that another attempt, perhaps on another node,
+//! does what the first one did. Records of the store; nothing here is asked or posted.
+
+use crate::attachments::Sent;
+use crate::intake::Stop;
+use crate::question::{Question, thread_key};
+use crate::slack::ids::{TeamId, UserId};
+use crate::texts::{Language, LeftOut};
+use interzone_hub::{Hub, HubError};
+use interzone_protocol::vocab::Timestamp;
+use interzone_protocol::zone::ContextMessage;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What was sent with a question, by the question.
+const FIXED: &str = "slack.ask";
+/// Which task goes on in a thread, by the thread.
+const RUNNING: &str = "slack.task";
+/// What is to be stopped, by the thread and the question.
+const STOPS: &str = "slack.stop";
+/// Which task waits for an answer, by the thread.
+const WAITING: &str = "slack.waiting";
+/// In which threads we have answered, by the thread.
+const THREADS: &str = "slack.thread";
+
+/// In place of a question, where all that goes on in a thread is meant.
+const ANY: &str = "any";
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+/// How long a thread is followed after the last answer in it.
+const FOLLOWED: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// What goes with a question, fixed before it is asked for the first time. Were it gathered again, a new
+/// message in the thread would make another call of it, and the agent would be asked twice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Fixed {
+    pub(super) language: Language,
+    /// Who asks, as others see them called.
+    #[serde(default)]
+    pub(super) context: Vec<ContextMessage>,
+    /// Our own name, whose mention is left out of the text.
+    pub(super) own: Option<UserId>,
+    /// The task that asked back.
+    pub(super) answers: Option<String>,
+    /// The files; their bytes are fetched again, and must be the same.
+    #[serde(default)]
+    pub(super) sent: Vec<Sent>,
+    #[serde(default)]
+    pub(super) left_out: Vec<(String, LeftOut)>,
+}
+
+/// A task that goes on in a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    pub(crate) question: String,
+    pub(crate) user: UserId,
+    pub(crate) task: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    user: Option<UserId>,
+    at: Timestamp,
+}
+
+/// The records.
+#[derive(Clone)]
+pub(crate) struct Notes(pub(crate) Hub);
+
+impl Notes {
+    pub(super) async fn fixed(&self, question: &Question) -> Result<Option<Fixed>, HubError> {
+        self.read(FIXED, &question.id).await
+    }
+
+    /// Fixes what goes along, and gives what is fixed: another attempt may have been faster.
+    pub(super) async fn fix(&self, question: &Question, fixed: Fixed) -> Result<Fixed, HubError> {
+        if self
+            .write(FIXED, &question.id, &fixed, Some(0), DAY)
+            .await?
+        {
+            return Ok(fixed);
+        }
+        Ok(self.fixed(question).await?.unwrap_or(fixed))
+    }
+
+    /// Fixes it anew: what was fixed before led to nothing that was begun.
+    pub(super) async fn fix_anew(
+        &self,
+        question: &Question,
+        fixed: &Fixed,
+    ) -> Result<(), HubError> {
+        self.write(FIXED, &question.id, fixed, None, DAY).await?;
+        Ok(())
+    }
+
+    pub(super) async fn begun(&self, question: &Question, task: &str) -> Result<(), HubError> {
+        let running = Running {
+            question: question.id.clone(),
+            user: question.user.clone(),
+            task: task.to_owned(),
+        };
+        let key = question.thread_key();
+        self.write(RUNNING, &key, &running, None, DAY).await?;
+        Ok(())
+    }
+
+    /// What goes on in a thread, or went on last.
+    pub(crate) async fn running(&self, thread: &str) -> Result<Option<Running>, HubError> {
+        self.read(RUNNING, thread).await
+    }
+
+    /// Marks something to be stopped, whether it has begun or not.
+    pub(crate) async fn mark(&self, stop: &Stop) -> Result<(), HubError> {
+        let mark = Mark {
+            user: stop.user.clone(),
+            at: stop.at,
+        };
+        let thread = thread_key(&stop.team, &stop.channel, &stop.thread);
+        let what = stop.question.as_deref().unwrap_or(ANY);
+        let key = format!("{thread}/{what}");
+        self.write(STOPS, &key, &mark, None, DAY).await?;
+        Ok(())
+    }
+
+    /// Whether a question is to be stopped. Only who asked it may want that.
+    pub(super) async fn is_marked(&self, question: &Question) -> Result<bool, HubError> {
+        let thread = question.thread_key();
+        for what in [question.id.as_str(), ANY] {
+            let mark: Option<Mark> = self.read(STOPS, &format!("{thread}/{what}")).await?;
+            let counts = mark.is_some_and(|mark| {
+                let theirs = mark.user.is_none_or(|user| user == question.user);
+                theirs && (what != ANY || question.asked_at <= mark.at)
+            });
+            if counts {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The task that waits for an answer in a thread.
+    pub(super) async fn waiting(&self, question: &Question) -> Result<Option<String>, HubError> {
+        if !question.in_thread {
+            return Ok(None);
+        }
+        self.read(WAITING, &question.thread_key()).await
+    }
+
+    /// Notes which task waits for an answer, or that none does any more.
+    pub(super) async fn set_waiting(
+        &self,
+        question: &Question,
+        task: Option<&str>,
+    ) -> Result<(), HubError> {
+        let key = question.thread_key();
+        match task {
+            Some(task) => {
+                self.write(WAITING, &key, &task, None, DAY).await?;
+            }
+            None => {
+                let now = self.0.now();
+                self.0.store().take_record(WAITING, &key, now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that we have answered in a thread.
+    pub(super) async fn follow(&self, question: &Question) -> Result<(), HubError> {
+        let key = question.thread_key();
+        self.write(THREADS, &key, &true, None, FOLLOWED).await?;
+        Ok(())
+    }
+
+    /// Whether we have answered in a thread.
+    pub(crate) async fn is_followed(&self, question: &Question) -> Result<bool, HubError> {
+        let followed: Option<bool> = self.read(THREADS, &question.thread_key()).await?;
+        Ok(followed.is_some())
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        key: &str,
+    ) -> Result<Option<T>, HubError> {
+        let record = self.0.store().record(kind, key, self.0.now()).await?;
+        // What another version wrote and this one cannot read is as good as not there.
+        Ok(record.and_then(|record| serde_json::from_str(&record.value).ok()))
+    }
+
+    async fn write<T: Serialize>(
+        &self,
+        kind: &str,
+        key: &str,
+        value: &T,
+        expected: Option<u64>,
+        keep: Duration,
+    ) -> Result<bool, HubError> {
+        let unusable = |_| HubError::Invalid {
+            field: "note",
+            reason: "it has no JSON form",
+        };
+        let value = serde_json::to_string(value).map_err(unusable)?;
+        let now = self.0.now();
+        let until = Some(now.after(keep));
+        let store = self.0.store();
+        let written = store.put_record(kind, key, &value, expected, until, now);
+        Ok(written.await?)
+    }
+}
+
+/// What a workspace's people did is looked for under its name.
+pub(crate) fn who(team: &TeamId, user: &UserId) -> String {
+    format!("{team}/{user}")
+}

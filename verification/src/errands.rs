@@ -1,0 +1,122 @@
+//! Small things to do for Slack: stop what goes on, keep what somebody thinks of an answer, forget a
+//! token, and see whether a thread is one that we follow.
+
+use crate::ask::Notes;
+use crate::intake::{Left, Stop};
+use crate::question::{Question, thread_key};
+use crate::reply::{Carried, FeedbackGiven};
+use crate::workers::Carrier;
+use crate::zone::{self, Zone};
+use async_trait::async_trait;
+use interzone_hub::{HubError, OutboxEntry};
+use interzone_protocol::zone::{ErrorWord, TaskIdParams};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How long a question that follows an answer is remembered.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3_600);
+
+/// Something small to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", content = "with", rename_all = "snake_case")]
+pub(crate) enum Errand {
+    Stop(Stop),
+    Feedback(FeedbackGiven),
+    Forget(Left),
+    Followed(Box<Question>),
+}
+
+/// Runs errands.
+pub(crate) struct Runner(pub(crate) Zone);
+
+#[async_trait]
+impl Carrier for Runner {
+    async fn carry(&self, entry: &OutboxEntry) -> Carried {
+        let Ok(errand) = entry.payload.decode::<Errand>() else {
+            return Carried::Never {
+                why: "the errand cannot be read: another version wrote it".to_owned(),
+            };
+        };
+        let done = match errand {
+            Errand::Stop(stop) => self.stop(&stop).await,
+            Errand::Feedback(given) => self.feedback(&given).await,
+            Errand::Forget(left) => return self.forget(&left).await,
+            Errand::Followed(question) => self.followed(&question).await,
+        };
+        done.unwrap_or_else(|error| Carried::Later {
+            why: error.to_string(),
+            after: None,
+        })
+    }
+}
+
+impl Runner {
+    /// Marks what is to be stopped, then stops it if it goes on: whoever begins it writes first that it
+    /// goes on and looks for the mark then, so one of the two sees the other.
+    async fn stop(&self, stop: &Stop) -> Result<Carried, HubError> {
+        let zone = &self.0.0;
+        let notes = Notes(zone.hub.clone());
+        notes.mark(stop).await?;
+        let thread = thread_key(&stop.team, &stop.channel, &stop.thread);
+        let running = notes.running(&thread).await?.filter(|running| {
+            let same = |wanted: &String| *wanted == running.question;
+            let theirs = stop.user.as_ref().is_none_or(|user| *user == running.user);
+            stop.question.as_ref().is_none_or(same) && theirs
+        });
+        let Some(running) = running else {
+            return Ok(Carried::Arrived);
+        };
+        let client = zone.client.with_correlation(&stop.event_id);
+        let task_id = running.task;
+        let called_off = client.cancel_task(&TaskIdParams { task_id }).await;
+        Ok(match called_off {
+            Ok(_) => Carried::Arrived,
+            Err(error) if error.is_retryable() => Carried::Later {
+                why: error.to_string(),
+                after: error.retry_after(),
+            },
+            Err(error) => match error.error_word() {
+                ErrorWord::TaskFinished | ErrorWord::TaskNotFound => Carried::Arrived,
+                _ => Carried::Never {
+                    why: error.to_string(),
+                },
+            },
+        })
+    }
+
+    async fn feedback(&self, given: &FeedbackGiven) -> Result<Carried, HubError> {
+        self.0.0.desk.feedbacks().keep(given).await?;
+        Ok(Carried::Arrived)
+    }
+
+    async fn forget(&self, left: &Left) -> Carried {
+        let tokens = &self.0.0.tokens;
+        for team in [Some(&left.team), left.enterprise.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            match tokens.forget(team, Some(left.said)).await {
+                Ok(forgotten) => {
+                    tracing::info!(%team, forgotten, "a workspace took its token back")
+                }
+                Err(error) => {
+                    return Carried::Later {
+                        why: error.to_string(),
+                        after: None,
+                    };
+                }
+            }
+        }
+        Carried::Arrived
+    }
+
+    async fn followed(&self, question: &Question) -> Result<Carried, HubError> {
+        let zone = &self.0.0;
+        if Notes(zone.hub.clone()).is_followed(question).await? {
+            let keys = [zone::asked(question)];
+            let work = vec![zone::ask(question)?];
+            zone.hub.receive(&keys, REMEMBERED, work).await?;
+        }
+        Ok(Carried::Arrived)
+    }
+}
