@@ -17,6 +17,7 @@ pub(super) fn file(path: &str) -> Response {
         "/playground.css" => ("text/css", include_str!("../page/playground.css")),
         "/compose.js" => ("text/javascript", include_str!("../page/compose.js")),
         "/draw.js" => ("text/javascript", include_str!("../page/draw.js")),
+        "/icons.js" => ("text/javascript", include_str!("../page/icons.js")),
         "/playground.js" => ("text/javascript", include_str!("../page/playground.js")),
         "/state.js" => ("text/javascript", include_str!("../page/state.js")),
         "/words.js" => ("text/javascript", include_str!("../page/words.js")),

@@ -13,7 +13,8 @@ export function composer(form, send, failed) {
 
   const refresh = () => {
     input.style.height = "auto";
-    input.style.height = `${input.scrollHeight}px`;
+    // Where it is hidden it has no height yet.
+    if (input.scrollHeight) input.style.height = `${input.scrollHeight}px`;
     button.disabled = !input.value.trim() && !picked.length;
     list.hidden = !picked.length;
     list.replaceChildren(...picked.map((file, at) => {

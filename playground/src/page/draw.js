@@ -1,15 +1,9 @@
 // One message as nodes. What is drawn comes from the workspace and is never read as HTML.
 
+import { emoji, icon } from "/icons.js";
 import { markdown, mrkdwn } from "/markdown.js";
 import { names, userName, world } from "/state.js";
 import { spoken, word } from "/words.js";
-
-const EMOJI = {
-  eyes: "👀", white_check_mark: "✅", x: "❌", octagonal_sign: "🛑", "+1": "👍", thumbsup: "👍",
-  heart: "❤️", tada: "🎉", warning: "⚠️", hourglass: "⌛", hourglass_flowing_sand: "⏳",
-};
-
-export const emoji = (name) => EMOJI[name] ?? `:${name}:`;
 
 export function element(name, { text, className, label } = {}, ...children) {
   const made = document.createElement(name);
@@ -72,9 +66,10 @@ function buttons(element_, message, press) {
     return ["positive_button", "negative_button"].map((side) => {
       const one = element_[side] ?? {};
       const fallback = word(side === "positive_button" ? "good" : "bad");
-      const sign = side === "positive_button" ? "👍" : "👎";
+      const sign = icon(side === "positive_button" ? "up" : "down");
       const label = one.accessibility_label || one.text?.text || fallback;
-      const made = element("button", { text: `${sign} ${one.text?.text ?? fallback}`, label });
+      const made = element("button", {}, sign, ` ${one.text?.text ?? fallback}`);
+      made.title = label;
       const chosen = press.chosen(message, element_.action_id) === one.value;
       made.setAttribute("aria-pressed", String(chosen));
       made.onclick = () => press.send(message, element_.action_id, one.value);
@@ -139,10 +134,11 @@ function copyable(body) {
 function files(message) {
   const list = element("ul", { className: "files" });
   for (const file of message.files) {
-    const made = element("a", { label: word("download", file.name) },
+    const made = element("a", {},
       element("span", { className: "kind", text: (file.name.split(".").pop() || "file").slice(0, 5) }),
       element("span", {}, element("b", { text: file.title || file.name }),
         element("small", { text: `${file.name} · ${size(file.size)}` })));
+    made.title = word("download", file.name);
     made.href = `/playground/files/${encodeURIComponent(file.id)}`;
     made.setAttribute("download", file.name);
     list.append(element("li", {}, made));
@@ -165,17 +161,15 @@ export function draw(message, at) {
   body.append(...(message.blocks?.length ? blocks(message, at.press) : message.text ? mrkdwn(message.text, names) : []));
   copyable(body);
   const column = element("div", {});
-  if (message.only_for) column.append(element("div", { className: "only", text: `👁 ${word("only")}` }));
+  if (message.only_for) column.append(element("div", { className: "only" }, icon("eye"), word("only")));
   column.append(who, body);
   if (message.files?.length) column.append(files(message));
   if (message.reactions?.length) {
     const row = element("div", { className: "reactions" });
     for (const one of message.reactions) {
       const people = one.users.map(userName).join(", ");
-      const button = element("button", {
-        text: `${emoji(one.name)} ${one.count}`,
-        label: word("reactions", one.name, people),
-      });
+      const label = word("reactions", one.name, people, one.count);
+      const button = element("button", { label }, emoji(one.name), ` ${one.count}`);
       button.setAttribute("aria-pressed", String(one.users.includes(at.user)));
       button.onclick = () => at.react(message, one.name);
       row.append(button);
@@ -196,12 +190,12 @@ export function draw(message, at) {
 function hover(message, at) {
   const bar = element("div", { className: "hover" });
   for (const name of ["+1", "eyes", "white_check_mark"]) {
-    const button = element("button", { text: emoji(name), label: word("react", emoji(name)) });
+    const button = element("button", { label: word("react", name) }, emoji(name));
     button.onclick = () => at.react(message, name);
     bar.append(button);
   }
   if (at.open) {
-    const button = element("button", { text: "💬", label: word("answer") });
+    const button = element("button", { label: word("answer") }, icon("reply"));
     button.onclick = () => at.open(message);
     bar.append(button);
   }
@@ -212,6 +206,7 @@ function hover(message, at) {
 export function spokenText(message) {
   const holder = element("div");
   const none = { send() {}, chosen() {} };
-  holder.append(...(message.blocks?.length ? blocks({ ...message, blocks: message.blocks.filter((b) => b.type === "markdown" || b.type === "section") }, none) : mrkdwn(message.text ?? "", names)));
+  const told = message.blocks?.filter((one) => one.type === "markdown" || one.type === "section");
+  holder.append(...(told?.length ? blocks({ ...message, blocks: told }, none) : mrkdwn(message.text ?? "", names)));
   return holder.textContent.slice(0, 2000);
 }

@@ -200,8 +200,7 @@ function blocks(lines, depth = 0) {
     }
     const heading = HEADING.exec(line);
     if (heading) {
-      // The page has its own first headings.
-      const made = element(`h${Math.min(6, heading[1].length + 2)}`);
+      const made = element(`h${Math.min(6, heading[1].length - highest + 3)}`);
       made.append(...inline(heading[2]));
       nodes.push(made);
       at += 1;
@@ -243,9 +242,15 @@ function blocks(lines, depth = 0) {
   return nodes;
 }
 
+// The page has headings of its own, so the highest of a text is the third, whatever it is there.
+let highest = 1;
+
 /** Markdown as nodes. */
 export function markdown(text) {
-  return blocks(text.replaceAll("\r\n", "\n").split("\n"));
+  const lines = text.replaceAll("\r\n", "\n").split("\n");
+  const levels = lines.map((line) => HEADING.exec(line)?.[1].length ?? 6);
+  highest = Math.min(...levels);
+  return blocks(lines);
 }
 
 function plain(text) {

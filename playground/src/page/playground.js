@@ -2,6 +2,7 @@
 
 import { composer } from "/compose.js";
 import { day, draw, element, spokenText } from "/draw.js";
+import { icon } from "/icons.js";
 import { act, channelName, follow, inChannel, inThread, keyOf, listen, upload, userName, world } from "/state.js";
 import { speak, spoken, word } from "/words.js";
 
@@ -58,7 +59,7 @@ function arrive() {
   document.body.classList.remove("menu");
   find("menu").setAttribute("aria-expanded", "false");
   drawAll();
-  if (here.thread && here.thread !== before) find("thread-input").focus();
+  if (here.thread && here.thread !== before) find("thread-input").focus({ preventScroll: true });
 }
 
 function myChannels() {
@@ -165,8 +166,8 @@ function drawChannels() {
   for (const list of Object.values(lists)) list.replaceChildren();
   for (const channel of myChannels()) {
     const dm = channel.kind === "im";
-    const sign = dm ? "●" : channel.kind === "group" ? "🔒" : "#";
-    const mark = element("span", { text: sign });
+    const secret = channel.kind === "group";
+    const mark = secret ? icon("lock") : element("span", { text: dm ? "●" : "#" });
     mark.setAttribute("aria-hidden", "true");
     const name = dm ? userName(world.bot) : channel.name;
     const button = element("button", {}, mark, element("span", { text: name }));
@@ -351,6 +352,9 @@ find("menu").onclick = () => {
   find("menu").setAttribute("aria-expanded", String(open));
   if (open) find("sidebar").querySelector("button")?.focus();
 };
+find("main").addEventListener("click", () => {
+  if (document.body.classList.contains("menu")) find("menu").click();
+});
 find("close").onclick = () => {
   go(here.channel);
   find("main-input").focus();

@@ -15,6 +15,7 @@ async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
         "playground.js",
         "compose.js",
         "draw.js",
+        "icons.js",
         "state.js",
         "words.js",
         "markdown.js",

@@ -1,0 +1,37 @@
+// Small pictures, drawn rather than taken from a font, so that they look the same on every machine.
+
+const PATHS = {
+  lock: "M5 9h10v8H5zM7 9V6a3 3 0 0 1 6 0v3",
+  eye: "M1.500 10S5 4 10 4s8.500 6 8.500 6-3.500 6-8.500 6-8.500-6-8.500-6zM10 7.500a2.500 2.500 0 1 0 0 5 2.500 2.500 0 0 0 0-5",
+  reply: "M3 4h14v9H9l-4 4v-4H3z",
+  up: "M3 9h3v8H3zM6 10l4-7c1.500 0 2 1 1.800 2L11 8h5c1 0 1.500.8 1.300 1.700l-1.300 6c-.2.800-.7 1.300-1.500 1.300H6",
+  down: "M3 11h3V3H3zM6 10l4 7c1.500 0 2-1 1.800-2L11 12h5c1 0 1.500-.8 1.300-1.700l-1.300-6C15.800 3.500 15.300 3 14.500 3H6",
+  eyes: "M6 4c-2 0-3.500 2.700-3.500 6S4 16 6 16s3.500-2.700 3.500-6S8 4 6 4zM14 4c-2 0-3.500 2.700-3.500 6s1.500 6 3.500 6 3.500-2.700 3.500-6S16 4 14 4zM7 9v3M15 9v3",
+  check: "M3 3h14v14H3zM6 10l3 3 5-6",
+  cross: "M5 5l10 10M15 5L5 15",
+  stop: "M7 2.500h6L17.500 7v6L13 17.500H7L2.500 13V7zM7 10h6",
+};
+
+const EMOJI = {
+  "+1": ["up", ""], thumbsup: ["up", ""], "-1": ["down", ""], eyes: ["eyes", ""],
+  white_check_mark: ["check", "yes"], x: ["cross", "no"], octagonal_sign: ["stop", "no"],
+};
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function icon(name, className = "") {
+  const made = document.createElementNS(SVG, "svg");
+  made.setAttribute("viewBox", "0 0 20 20");
+  made.setAttribute("aria-hidden", "true");
+  if (className) made.setAttribute("class", className);
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", PATHS[name]);
+  made.append(path);
+  return made;
+}
+
+/** A reaction as a picture, or as its name where there is none. */
+export function emoji(name) {
+  const known = Object.hasOwn(EMOJI, name) ? EMOJI[name] : null;
+  return known ? icon(...known) : document.createTextNode(`:${name}:`);
+}
