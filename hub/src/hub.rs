@@ -15,6 +15,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
 
 mod draft;
+mod forget;
 mod mail;
 mod matcher;
 mod pushes;
@@ -84,6 +85,11 @@ impl Hub {
                 matcher,
             }),
         }
+    }
+
+    /// How much of everything there may be.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
     }
 
     /// The agents of this node.

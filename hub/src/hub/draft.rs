@@ -24,6 +24,8 @@ pub(super) struct Draft {
     ops: Vec<Op>,
     events: Vec<EventBody>,
     is_new: bool,
+    /// Whether it is known that no message has an address to fetch from.
+    no_address: bool,
 }
 
 impl Draft {
@@ -41,6 +43,7 @@ impl Draft {
             ops: Vec::new(),
             events: Vec::new(),
             is_new: true,
+            no_address: false,
         }
     }
 
@@ -55,6 +58,7 @@ impl Draft {
             ops: Vec::new(),
             events: Vec::new(),
             is_new: false,
+            no_address: false,
         }
     }
 
@@ -109,6 +113,16 @@ impl Draft {
             index,
             message,
         });
+    }
+
+    /// Whether nothing would be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ops.is_empty() && self.events.is_empty()
+    }
+
+    /// Says that nothing has to be forgotten when the task ends.
+    pub(super) fn has_no_address(&mut self) {
+        self.no_address = true;
     }
 
     /// Adds a message to the task's history, and says so in the log.
@@ -181,7 +195,14 @@ impl Draft {
 
     /// Writes the decision. [`StoreError::Conflict`] means that the task has changed meanwhile, and
     /// that the decision must be made again.
-    pub(super) async fn write(self, hub: &Hub, fence: Option<Fence>) -> Result<Task, StoreError> {
+    pub(super) async fn write(
+        mut self,
+        hub: &Hub,
+        fence: Option<Fence>,
+    ) -> Result<Task, StoreError> {
+        if self.task.state.is_terminal() && !self.is_new && !self.no_address {
+            self.forget_addresses(hub).await?;
+        }
         let pushes = if self.task.pushes > 0 && !self.is_new {
             hub.store().pushes(&self.task.id).await?
         } else {
@@ -209,6 +230,7 @@ impl Draft {
             ops: mut extra,
             events,
             is_new,
+            no_address: _,
         } = self;
         task.updated_at = at;
         task.revision += 1;
@@ -258,7 +280,7 @@ impl Hub {
         for _ in 0..super::ROUNDS {
             let mut draft = Draft::change(self.read_task(caller, id).await?, self.now());
             let outcome = decide(&mut draft)?;
-            if draft.ops.is_empty() && draft.events.is_empty() {
+            if draft.is_empty() {
                 return Ok((draft.task, outcome));
             }
             match draft.write(self, fence.clone()).await {

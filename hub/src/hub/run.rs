@@ -11,12 +11,16 @@ use crate::event::{EventBody, Subject};
 use crate::failure::failure;
 use crate::ports::{Fence, Op, WorkClaim, WorkItem};
 use crate::task::Task;
-use interzone_protocol::vocab::{AgentId, Message, Role, TaskState, Timestamp};
+use interzone_protocol::vocab::{AgentId, Message, TaskState, Timestamp};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+mod begin;
 mod output;
+
+pub use begin::TurnStart;
 
 /// How long growing text waits before it is written: about twenty writes a second.
 const TEXT_WAITS: Duration = Duration::from_millis(50);
@@ -33,6 +37,8 @@ pub struct Run {
     text: Mutex<Growing>,
     /// The place of the message that is being answered.
     asked: OnceLock<u32>,
+    /// Whether no message of the task had an address to fetch from when the turn began.
+    no_address: AtomicBool,
     /// Held while growing text is written.
     writing: tokio::sync::Mutex<()>,
 }
@@ -47,14 +53,6 @@ struct Growing {
     waiting: String,
     /// Since when.
     since: Timestamp,
-}
-
-/// What came of beginning a run.
-pub enum TurnStart {
-    /// The agent's turn.
-    Turn(Box<Turn>),
-    /// There is nothing to do: the task was finished or given up.
-    Nothing,
 }
 
 impl Hub {
@@ -89,6 +87,7 @@ impl Hub {
                     since: now,
                 }),
                 asked: OnceLock::new(),
+                no_address: AtomicBool::new(false),
                 writing: tokio::sync::Mutex::new(()),
             })
         };
@@ -118,78 +117,6 @@ impl Run {
     async fn head(&self) -> Result<Task, HubError> {
         let task = self.hub.store().task(&self.item.task_id).await?;
         task.ok_or_else(|| HubError::TaskNotFound(self.item.task_id.clone()))
-    }
-
-    /// Begins the turn: the task is now being worked at, and here is all that the agent needs. A task
-    /// that was begun too often is given up instead, and of one that was called off or claimed by
-    /// somebody else meanwhile there is nothing to do.
-    ///
-    /// # Errors
-    /// The store did not do it.
-    pub async fn begin(&self) -> Result<TurnStart, HubError> {
-        // A claim that was lost while this node was away must not begin beside the one that took over.
-        let item = &self.item;
-        let store = self.hub.store();
-        let held = store.renew_work(&item.task_id, &self.node, item.claim, item.until);
-        if !held.await? {
-            self.stop.cancel();
-            return Ok(TurnStart::Nothing);
-        }
-        let too_often = self.item.attempt > self.hub.inner.limits.attempts;
-        let decide = |draft: &mut Draft| {
-            if too_often {
-                draft.move_to(TaskState::Failed, Some(gave_up(self.item.attempt - 1)))?;
-                draft.op(Op::EndWork(draft.task.id.clone()));
-                return Ok(false);
-            }
-            if draft.task.state != TaskState::Working {
-                draft.move_to(TaskState::Working, None)?;
-            }
-            Ok(true)
-        };
-        let task = match self.write(decide).await {
-            Ok((task, true)) => task,
-            Ok((_, false)) | Err(HubError::Stopped) => return Ok(TurnStart::Nothing),
-            Err(error) => return Err(error),
-        };
-        let packed = self
-            .hub
-            .store()
-            .messages(&task.id, 0..task.messages)
-            .await?;
-        let mut history = match self.hub.unpack(packed).await {
-            Ok(history) => history,
-            // It would be no smaller the next time.
-            Err(HubError::TooLarge { .. }) => {
-                self.write(|draft: &mut Draft| {
-                    let why = "The task has become too large to be worked at; begin another";
-                    draft.move_to(TaskState::Failed, Some(Message::agent_text(why)))?;
-                    draft.op(Op::EndWork(draft.task.id.clone()));
-                    Ok(())
-                })
-                .await?;
-                return Ok(TurnStart::Nothing);
-            }
-            Err(error) => return Err(error),
-        };
-        let asked = history
-            .iter()
-            .rposition(|message| message.role() != Role::Agent);
-        let Some(asked) = asked else {
-            return Ok(TurnStart::Nothing);
-        };
-        let message = history.remove(asked);
-        // A run is begun again only if the store did not answer, and then it is the same message.
-        let _ = self.asked.set(u32::try_from(asked).unwrap_or(u32::MAX));
-        let attempt = self.item.attempt;
-        let stop = self.stop.clone();
-        Ok(TurnStart::Turn(Box::new(Turn {
-            task,
-            message,
-            history,
-            attempt,
-            stop,
-        })))
     }
 
     /// Keeps the message that is being answered in another form, such as with its attachments fetched,
@@ -234,6 +161,9 @@ impl Run {
         let seen = turn.task.messages;
         let decide = |draft: &mut Draft| {
             let more_came = draft.task.messages > seen;
+            if !more_came && self.no_address.load(Ordering::Relaxed) {
+                draft.has_no_address();
+            }
             if let Some(message) = said.clone() {
                 draft.add_message(message);
             }
@@ -386,10 +316,4 @@ impl Run {
         }
         written
     }
-}
-
-fn gave_up(attempts: u32) -> Message {
-    Message::agent_text(format!(
-        "This was begun {attempts} times and never finished, so it is given up."
-    ))
 }
