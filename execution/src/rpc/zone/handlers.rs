@@ -35,7 +35,8 @@ pub(crate) async fn execute(cx: &Context<'_>, mut params: ExecuteTaskParams) -> 
     let asked = Asked::by(&params, cx.id, cx.origin.trace.as_ref());
     let once = convert::once(cx.id, &params);
     let attachments = params.attachments.take().unwrap_or_default();
-    let message = convert::message(&params.text, attachments);
+    let room = cx.hub().limits().message_bytes;
+    let message = convert::message(&params.text, attachments, room);
     let message = message.map_err(|_| errors::zone::missing(&["text"], true))?;
     // What was begun by the same call before is told from its beginning on.
     let (begun, after) = match params.task_id.take() {
