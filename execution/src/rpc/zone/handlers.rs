@@ -157,10 +157,6 @@ pub(crate) async fn result(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
 pub(crate) async fn cancel(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
     cx.about(&params.task_id);
     let id = task_id(&params.task_id)?;
-    let state = cx.hub().task(cx.caller, &id).await?.state;
-    if state.is_terminal() {
-        return Err(HubError::TaskFinished { id, state }.into());
-    }
     let task = cx.hub().cancel(cx.caller, &id, None).await?;
     answered(Answer::new(Told::Cancel(CancelResult {
         status: "canceled".to_owned(),
