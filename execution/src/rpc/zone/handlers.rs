@@ -165,5 +165,8 @@ pub(crate) async fn cancel(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
 }
 
 pub(crate) fn card(cx: &Context<'_>) -> Outcome {
-    answered(Answer::new(Told::Card(Box::new(card::of(cx.zone)))))
+    answered(Answer::new(Told::Card(Box::new(card::of(
+        cx.zone,
+        cx.origin.door,
+    )))))
 }
