@@ -89,6 +89,7 @@ async fn begin(
         },
         metadata: asked.metadata(),
         once: once.clone(),
+        at_once: true,
         ..NewTask::new(message)
     };
     let task = match (cx.hub().create_task(cx.caller, new).await, once) {

@@ -25,6 +25,9 @@ impl Run {
     /// # Errors
     /// The store did not do it.
     pub async fn begin(&self) -> Result<TurnStart, HubError> {
+        if let Some(turn) = self.newborn_turn() {
+            return Ok(TurnStart::Turn(Box::new(turn)));
+        }
         // A claim that was lost while this node was away must not begin beside the one that took over.
         let item = &self.item;
         let store = self.hub.store();
