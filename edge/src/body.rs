@@ -4,11 +4,15 @@ use crate::limits::{BodyRoom, HttpLimits};
 use crate::patience::within;
 use axum::BoxError;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, header::CONTENT_LENGTH};
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body::Body;
 use http_body_util::BodyExt;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
+
+/// How long the rest of a body that is too large may take to run out.
+const RUN_OUT: Duration = Duration::from_secs(10);
 
 /// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +41,49 @@ pub enum BodyError {
 ///
 /// A length that is announced in `headers` and too large is refused before a byte is read. What comes in
 /// more than one piece takes its part of `limits.bodies` until the last clone of it is dropped.
-pub async fn read<B>(body: B, headers: &HeaderMap, limits: &HttpLimits) -> Result<Bytes, BodyError>
+///
+/// The rest of one that is too large is let run out beside its answer; it needs a runtime.
+pub async fn read<B>(
+    mut body: B,
+    headers: &HeaderMap,
+    limits: &HttpLimits,
+) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+{
+    let read = try_to_read(&mut body, headers, limits).await;
+    // Whoever asks first sends nothing more once it is refused.
+    if matches!(read, Err(BodyError::TooLarge { .. })) && !headers.contains_key(EXPECT) {
+        tokio::spawn(run_out(body, limits.body, limits.body_time.min(RUN_OUT)));
+    }
+    read
+}
+
+/// Takes the rest of a body from whoever still sends it, and drops it. A stream or connection that is
+/// closed under its sender breaks off the answer too, which then nobody reads. It takes no memory, some
+/// time, and no more bytes than a body may have; then it is closed all the same.
+async fn run_out<B>(mut body: B, most: usize, time: Duration)
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    let running = async {
+        let mut left = most;
+        while let Ok(Some(piece)) = next(&mut body).await {
+            match left.checked_sub(piece.len()) {
+                Some(less) => left = less,
+                None => break,
+            }
+        }
+    };
+    // Either way it is over.
+    let _ = tokio::time::timeout(time, running).await;
+}
+
+async fn try_to_read<B>(
+    body: &mut B,
+    headers: &HeaderMap,
+    limits: &HttpLimits,
+) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
@@ -55,12 +101,12 @@ where
         }))
 }
 
-async fn collect<B>(mut body: B, limits: &HttpLimits) -> Result<Bytes, BodyError>
+async fn collect<B>(body: &mut B, limits: &HttpLimits) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
     let limit = limits.body;
-    let Some(first) = next(&mut body).await? else {
+    let Some(first) = next(body).await? else {
         return Ok(Bytes::new());
     };
     if first.len() > limit {
@@ -70,7 +116,7 @@ where
     if body.is_end_stream() {
         return Ok(first);
     }
-    let Some(second) = next(&mut body).await? else {
+    let Some(second) = next(body).await? else {
         return Ok(first);
     };
     let mut room = limits.bodies.take(1).ok_or(BodyError::NoRoom)?;
@@ -88,7 +134,7 @@ where
             room.merge(more.ok_or(BodyError::NoRoom)?);
         }
         bytes.extend_from_slice(&more);
-        piece = next(&mut body).await?;
+        piece = next(body).await?;
     }
     Ok(Bytes::from_owner(Held { bytes, _room: room }))
 }

@@ -13,8 +13,8 @@ pub(crate) fn scopes() -> Vec<String> {
         .collect()
 }
 
-/// The card, as it is at this moment.
-pub(crate) fn of(zone: &Zone) -> AgentCard {
+/// The card, as it is at this moment, for those who call by this door.
+pub(crate) fn of(zone: &Zone, door: &str) -> AgentCard {
     let operator = &zone.operator;
     let skills: Vec<CardSkill> = zone
         .hub
@@ -26,7 +26,7 @@ pub(crate) fn of(zone: &Zone) -> AgentCard {
         name: cut(&operator.name, 100),
         description: cut(&operator.description, 500),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        url: zone.address("/jsonrpc"),
+        url: zone.address(door),
         provider: operator.provider.clone(),
         capabilities: Some(Capabilities {
             streaming: true,

@@ -32,7 +32,8 @@ pub fn shortcut(
             return ControlFlow::Continue(request);
         }
         let (zone, peer) = (Arc::clone(&zone), Arc::clone(peer));
-        ControlFlow::Break(Box::pin(jsonrpc::answer(zone, request, Some(peer))))
+        let answer = jsonrpc::answer(zone, request, Some(peer), answer::CALLS);
+        ControlFlow::Break(Box::pin(answer))
     }
 }
 

@@ -9,6 +9,7 @@ mod kinds;
 mod language;
 mod make;
 mod names;
+mod pictures;
 mod rules;
 
 pub(crate) use extract::aside;

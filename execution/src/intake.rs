@@ -28,7 +28,7 @@ use std::time::Duration;
 pub const ATTACHMENT: &str = "attachment";
 
 /// The member of a part that says why it was left out, so that the next attempt says the same.
-const REFUSED: &str = "refused";
+pub(crate) const REFUSED: &str = "refused";
 
 /// Whoever takes attachments in.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ impl Intake {
     /// Looks at one attachment, fetched if its bytes are not there.
     async fn look(&self, part: &Part, seats: &mut Seats<'_>) -> Looked {
         let clean = part.clone().without_extra(FETCH);
-        if let Some(fault) = refused_before(part) {
+        if let Some(fault) = self.refused_before(part) {
             return Looked {
                 kept: clean,
                 taken: Err(fault),
@@ -168,6 +168,20 @@ impl Intake {
         }
     }
 
+    /// Why an attachment was left out before, by an earlier attempt or because there was no room for it
+    /// in the message at all.
+    fn refused_before(&self, part: &Part) -> Option<Fault> {
+        let word: String = part.extra().get(REFUSED)?.decode().ok()?;
+        Some(match ErrorWord::from_name(&word) {
+            Some(ErrorWord::FileTooLarge) => self.input.too_large(),
+            Some(word) => Fault::new(word, "it was left out before"),
+            None => Fault::new(
+                ErrorWord::AttachmentDownloadFailed,
+                "it was left out before",
+            ),
+        })
+    }
+
     async fn take(&self, part: &Part, seats: &mut Seats<'_>) -> Result<(Kind, Part), Fault> {
         let declared = part.media_type().unwrap_or_default().to_owned();
         let name = part.filename().unwrap_or_default().to_owned();
@@ -176,29 +190,18 @@ impl Intake {
         seats.room_for(said)?;
         let most = said.map_or(self.input.largest(), |kind| self.input.limit(kind));
         let most = most.min(seats.bytes);
-        if part.content().is_none() && part.size().is_some_and(|size| size > most) {
+        if part.size().is_some_and(|size| size > most) {
             return Err(self.input.too_large());
         }
         let (bytes, content) = match (content(part)?, address(part)) {
             (Some(bytes), _) => (bytes, part.content().cloned()),
-            (None, Some(url)) => {
-                let bytes = fetch::fetch(self, &url, most).await?;
-                if part
-                    .size()
-                    .is_some_and(|size| count(&bytes).saturating_mul(2) < size)
-                {
-                    return Err(Fault::new(
-                        ErrorWord::AttachmentDownloadFailed,
-                        "the file arrived incomplete: send it again",
-                    ));
-                }
-                (bytes, None)
-            }
+            (None, Some(url)) => (fetch::fetch(self, &url, most).await?, None),
             (None, None) => return Err(fetch::not_available()),
         };
         if count(&bytes) > most {
             return Err(self.input.too_large());
         }
+        is_there(part, &bytes)?;
         let (rules, looked_at) = (self.input.clone(), bytes.clone());
         let kind = aside(self.input.extract_time, move || {
             let kind = examine(&looked_at, &declared, &name, &rules)?;
@@ -305,15 +308,28 @@ fn content(part: &Part) -> Result<Option<Bytes>, Fault> {
     Ok(Some(Bytes::from(bytes)))
 }
 
-fn address(part: &Part) -> Option<String> {
-    part.extra().get(FETCH)?.decode().ok()
+/// Whether as much is there as was said, or nearly. Less than half of it is a file that broke off; any
+/// other difference is noted, and what is there counts.
+fn is_there(part: &Part, bytes: &Bytes) -> Result<(), Fault> {
+    let (real, declared) = (count(bytes), part.size().unwrap_or_else(|| count(bytes)));
+    if real.saturating_mul(2) < declared {
+        return Err(Fault::new(
+            ErrorWord::AttachmentDownloadFailed,
+            "the file arrived incomplete: send it again",
+        ));
+    }
+    if real != declared {
+        tracing::info!(
+            declared,
+            real,
+            "an attachment has another size than it says"
+        );
+    }
+    Ok(())
 }
 
-/// Why an attachment was left out before.
-fn refused_before(part: &Part) -> Option<Fault> {
-    let word: String = part.extra().get(REFUSED)?.decode().ok()?;
-    let word = ErrorWord::from_name(&word).unwrap_or(ErrorWord::AttachmentDownloadFailed);
-    Some(Fault::new(word, "it was left out before"))
+fn address(part: &Part) -> Option<String> {
+    part.extra().get(FETCH)?.decode().ok()
 }
 
 /// Takes what was left out before from an earlier message.

@@ -49,6 +49,8 @@ pub(crate) struct Origin {
     pub(crate) live: bool,
     /// Its place in the caller's trace, if it has one.
     pub(crate) trace: Option<TraceParent>,
+    /// The door that it came by, where calls go.
+    pub(crate) door: &'static str,
 }
 
 impl Origin {
@@ -65,6 +67,7 @@ impl Origin {
             arrived: self.arrived,
             live: false,
             trace: self.trace.clone(),
+            door: self.door,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod attend;
 mod claims;
+mod floor;
 mod health;
 mod options;
 mod outbox;
@@ -21,9 +22,11 @@ pub use outbox::{Carried, Carrier};
 use crate::webhooks::CHANNEL as WEBHOOK_CHANNEL;
 use attend::Attendant;
 use claims::Claims;
+use floor::Floor;
 use health::{Heart, Pulse};
 use interzone_hub::ports::StoreError;
-use interzone_hub::{Hub, HubError, STREAM_CHANNEL};
+use interzone_hub::{Desk, Hub, HubError, STREAM_CHANNEL};
+use interzone_protocol::vocab::AgentId;
 use outbox::Outbox;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +55,8 @@ pub struct Workers {
     /// How many runs there may be, and the places that are free.
     runs: usize,
     room: Arc<Semaphore>,
+    /// Where tasks that somebody waits for get their seats.
+    _desk: Option<Arc<Desk>>,
 }
 
 impl Workers {
@@ -71,6 +76,7 @@ impl Workers {
             wind_up: options.stop_grace.saturating_add(WIND_UP),
             runs: options.runs.max(1),
             room: Arc::new(Semaphore::new(options.runs.max(1))),
+            _desk: None,
         };
         let options = Arc::new(options);
         let bells = Bells::default();
@@ -96,10 +102,17 @@ impl Workers {
             metrics: metrics.clone(),
             cut: workers.cut.clone(),
         });
-        let room = workers.room.clone();
-        let claims = Claims::new(hub.clone(), options.clone(), attendant, room);
-        let (bell, stop) = (bells.work.clone(), workers.stop.clone());
-        workers.loops.spawn(claims.keep_claiming(bell, heart, stop));
+        let (room, bell, stop) = (
+            workers.room.clone(),
+            bells.work.clone(),
+            workers.stop.clone(),
+        );
+        let floor = Floor::new(&hub, options.clone(), attendant, room, bell, stop);
+        let claims = Claims::new(hub.clone(), Arc::clone(&floor));
+        workers.loops.spawn(claims.keep_claiming(heart));
+        let desk: Arc<Desk> = Arc::new(move |agent: &AgentId| floor.seat(agent));
+        hub.begin_at(&desk);
+        workers._desk = Some(desk);
 
         let streams: Arc<dyn Carrier> = Arc::new(StreamCarrier);
         for (name, channel, carrier, limits, bell) in [

@@ -7,14 +7,15 @@ use crate::error::HubError;
 use crate::event::{Event, Subject};
 use crate::limits::{Limits, size_of_parts};
 use crate::packed::{HasParts, Packed};
-use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake};
+use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake, WorkClaim, WorkItem};
 use crate::quota::{Charge, Rate};
 use interzone_protocol::vocab::{Timestamp, Topic};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock, Weak};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
 
 mod draft;
+mod forget;
 mod mail;
 mod matcher;
 mod pushes;
@@ -28,7 +29,7 @@ mod watch;
 
 pub use mail::NewEntry;
 pub use pushes::NewPush;
-pub use run::{Run, TurnStart};
+pub use run::{Birth, Desk, Run, Seat, TurnStart};
 pub use streams::{NewStream, STREAM_CHANNEL};
 pub use tasks::{NewTask, Once, TaskDetail, TaskPage};
 pub use topics::{NewSubscription, Published};
@@ -61,6 +62,8 @@ struct Inner {
     limits: Limits,
     bus: Bus,
     matcher: Matcher,
+    /// Who gives tasks to agents on this node, if anybody does.
+    desk: RwLock<Option<Weak<Desk>>>,
 }
 
 impl Hub {
@@ -82,8 +85,14 @@ impl Hub {
                 limits,
                 bus,
                 matcher,
+                desk: RwLock::default(),
             }),
         }
+    }
+
+    /// How much of everything there may be.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
     }
 
     /// The agents of this node.
@@ -166,6 +175,19 @@ impl Hub {
         ops: Vec<Op>,
         signals: Vec<Emitted>,
     ) -> Result<usize, StoreError> {
+        let committed = self.commit_and_claim(at, fence, ops, signals, None).await?;
+        Ok(committed.delivered)
+    }
+
+    /// The same, and claims in the same commit what is wanted.
+    async fn commit_and_claim(
+        &self,
+        at: Timestamp,
+        fence: Option<Fence>,
+        ops: Vec<Op>,
+        signals: Vec<Emitted>,
+        claim: Option<&WorkClaim>,
+    ) -> Result<Committed, StoreError> {
         for _ in 0..ROUNDS {
             let (epoch, publish) = self
                 .inner
@@ -183,12 +205,16 @@ impl Hub {
                 epoch: Some(epoch),
                 ops: all,
             };
-            match self.store().commit(commit).await {
+            let done = match claim {
+                Some(claim) => self.store().commit_and_claim(commit, claim).await,
+                None => self.store().commit(commit).await.map(|()| Vec::new()),
+            };
+            match done {
                 Err(StoreError::StaleSubscriptions) => self.inner.matcher.forget(),
                 Err(error) => return Err(error),
-                Ok(()) => {
+                Ok(items) => {
                     self.tell(&ops, at);
-                    return Ok(delivered);
+                    return Ok(Committed { delivered, items });
                 }
             }
         }
@@ -245,6 +271,14 @@ impl Hub {
         let mut one = self.unpack(vec![packed]).await?;
         one.pop().ok_or(HubError::Contended)
     }
+}
+
+/// What came of a commit.
+struct Committed {
+    /// How many deliveries its signals have become.
+    delivered: usize,
+    /// What was claimed along with it.
+    items: Vec<WorkItem>,
 }
 
 /// Something that goes out on a topic along with a commit, and who may hear it.

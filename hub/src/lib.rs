@@ -36,8 +36,8 @@ pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
 pub use failure::{failure, failure_word};
 pub use hub::{
-    Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run,
-    STREAM_CHANNEL, Seen, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
+    Birth, Desk, Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run,
+    STREAM_CHANNEL, Seat, Seen, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
 };
 pub use limits::Limits;
 pub use outbox::{OutboxEntry, RetryPolicy, Settlement};

@@ -60,6 +60,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The bytes that parts count for, contents included.
+    pub fn bytes_of(parts: &[Part]) -> usize {
+        size_of_parts(parts)
+    }
+
     pub(crate) fn parts<T: HasParts>(&self, what: &'static str, value: &T) -> Result<(), HubError> {
         let parts = value.parts();
         if parts.len() > self.parts {

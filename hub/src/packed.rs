@@ -20,6 +20,11 @@ pub const INLINE_LIMIT: usize = 16 * 1024;
 /// is kept with the message until the content is there, and never written into a log of events.
 pub const FETCH: &str = "fetch";
 
+/// Whether a part still tells where its content may be fetched.
+pub(crate) fn has_address(part: &Part) -> bool {
+    part.extra().get(FETCH).is_some()
+}
+
 /// The name of a blob: the SHA-256 of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId([u8; 32]);

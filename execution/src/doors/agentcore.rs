@@ -25,6 +25,10 @@ const NAME: HeaderName =
     HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-custom-correlation-id");
 const USER: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-user-id");
 
+/// Where calls go on each port.
+const HTTP: &str = "/invocations";
+const AGENTS: &str = "/";
+
 /// How long the store may take to say whether something waits.
 const STORE_TIME: Duration = Duration::from_secs(2);
 
@@ -71,23 +75,26 @@ impl AgentCore {
     /// The doors of port 8080, AgentCore's HTTP protocol.
     pub fn http(self: &Arc<Self>) -> Router {
         Router::new()
-            .route("/invocations", any(invoke))
+            .route(HTTP, any(invoke))
             .route("/ping", get(ping))
             .method_not_allowed_fallback(answer::wrong_verb)
             .with_state(Arc::clone(self))
-            .fallback(answer::nowhere)
+            .fallback(async |headers: HeaderMap| answer::nowhere_but(HTTP, &headers))
     }
 
     /// The doors of port 9000, where agents speak with each other.
     pub fn agents(self: &Arc<Self>) -> Router {
-        let card = get(card::agent).with_state(Arc::clone(&self.zone));
+        let card = async |State(zone): State<Arc<Zone>>, headers: HeaderMap| {
+            card::at(AGENTS, &zone, &headers)
+        };
+        let card = get(card).with_state(Arc::clone(&self.zone));
         Router::new()
-            .route("/", any(invoke))
+            .route(AGENTS, any(invoke))
             .route("/ping", get(ping))
             .method_not_allowed_fallback(answer::wrong_verb)
             .with_state(Arc::clone(self))
             .route("/.well-known/agent-card.json", card)
-            .fallback(answer::nowhere)
+            .fallback(async |headers: HeaderMap| answer::nowhere_but(AGENTS, &headers))
     }
 
     /// Whoever the runtime lets through, with these headers.
@@ -153,7 +160,11 @@ async fn invoke(State(core): State<Arc<AgentCore>>, mut request: Request) -> Res
     if let (Some(name), false) = (name, headers.contains_key(CORRELATION)) {
         headers.insert(CORRELATION, name);
     }
-    jsonrpc::answer(Arc::clone(&core.zone), request, Some(caller)).await
+    let door = match request.uri().path() {
+        AGENTS => AGENTS,
+        _ => HTTP,
+    };
+    jsonrpc::answer(Arc::clone(&core.zone), request, Some(caller), door).await
 }
 
 /// A sign of life.

@@ -18,6 +18,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::time::Instant;
 
+/// Where calls go, at most doors.
+pub(super) const CALLS: &str = "/jsonrpc";
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -30,6 +33,7 @@ impl Origin {
             arrived: Instant::now(),
             live: false,
             trace: TraceParent::from_headers(headers),
+            door: CALLS,
         }
     }
 }
@@ -137,6 +141,7 @@ pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
         arrived: Instant::now(),
         live: false,
         trace: None,
+        door: CALLS,
     };
     refused(&error, &origin)
 }
@@ -174,10 +179,12 @@ pub(super) async fn wrong_verb(headers: HeaderMap) -> Response {
 
 /// There is no such door.
 pub(super) async fn nowhere(headers: HeaderMap) -> Response {
-    let error = errors::transport(
-        StatusCode::NOT_FOUND,
-        "There is nothing here; calls go to POST /jsonrpc",
-        "nowhere",
-    );
-    refused(&error, &Origin::of(&headers, None))
+    nowhere_but(CALLS, &headers)
+}
+
+/// The same where calls go to another.
+pub(super) fn nowhere_but(calls: &str, headers: &HeaderMap) -> Response {
+    let said = format!("There is nothing here; calls go to POST {calls}");
+    let error = errors::transport(StatusCode::NOT_FOUND, said, "nowhere");
+    refused(&error, &Origin::of(headers, None))
 }

@@ -1,6 +1,6 @@
 //! Who the zone is and where tokens come from, for those who have none yet.
 
-use super::answer::json;
+use super::answer::{CALLS, json};
 use crate::card;
 use crate::rpc::Origin;
 use crate::zone::Zone;
@@ -12,9 +12,14 @@ use std::sync::Arc;
 
 /// The agent card of ACP.
 pub(super) async fn agent(State(zone): State<Arc<Zone>>, headers: HeaderMap) -> Response {
-    let card = card::of(&zone);
+    at(CALLS, &zone, &headers)
+}
+
+/// The same where calls go to another door.
+pub(super) fn at(door: &str, zone: &Zone, headers: &HeaderMap) -> Response {
+    let card = card::of(zone, door);
     let body = serde_json::to_vec(&card).unwrap_or_default();
-    json(StatusCode::OK, body, &Origin::of(&headers, None))
+    json(StatusCode::OK, body, &Origin::of(headers, None))
 }
 
 /// The protected-resource metadata of RFC 9728.

@@ -1,6 +1,7 @@
 //! `POST /jsonrpc`: the one door for calls. Before anybody looks at the bytes: the verb, the
 //! size, the media type. Whether there is room for a request at all was decided by the listener.
 
+use super::answer::CALLS;
 use super::{answer, call_sse};
 use crate::rpc::content::Content;
 use crate::rpc::errors::{self, WireError};
@@ -21,24 +22,29 @@ use std::sync::Arc;
 use tracing::{Instrument, Level};
 
 /// A body that can be read, in a box or as the connection gives it.
-pub(super) trait Incoming: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin {}
+pub(super) trait Incoming:
+    Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static
+{
+}
 
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin> Incoming for B {}
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> Incoming for B {}
 
 pub(super) async fn call(
     State(zone): State<Arc<Zone>>,
     request: axum::extract::Request,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    answer(zone, request, peer).await
+    answer(zone, request, peer, CALLS).await
 }
 
 pub(super) async fn answer<B: Incoming>(
     zone: Arc<Zone>,
     request: Request<B>,
     peer: Option<Arc<Peer>>,
+    door: &'static str,
 ) -> Response {
     let mut origin = Origin::of(request.headers(), peer);
+    origin.door = door;
     origin.live = takes_events(request.headers());
     if request.method() != Method::POST {
         return answer::only("POST", &origin);

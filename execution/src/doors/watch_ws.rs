@@ -165,6 +165,7 @@ fn now(origin: &Origin) -> Origin {
         arrived: Instant::now(),
         live: false,
         trace: None,
+        door: origin.door,
     }
 }
 

@@ -204,7 +204,7 @@ impl Out {
     }
 }
 
-pub(super) fn unreadable() -> Fault {
+pub(in crate::files) fn unreadable() -> Fault {
     Fault::new(
         ErrorWord::ExtractionFailed,
         "the file cannot be read: it may be damaged",

@@ -1,7 +1,7 @@
 //! What a file is: what it says, what its name says, and what its bytes say.
 
 use super::extract::{Package, caught, check_pdf, decode, locked, with_macros};
-use super::{Fault, InputRules};
+use super::{Fault, InputRules, pictures};
 use interzone_protocol::zone::ErrorWord;
 
 /// The kinds of files that are known.
@@ -207,7 +207,8 @@ pub(crate) fn said(declared: &str, name: &str) -> Result<Option<Kind>, Fault> {
 
 /// What a file is by its bytes.
 fn found(bytes: &[u8], said: Option<Kind>, name: &str, rules: &InputRules) -> Result<Kind, Fault> {
-    if let Some(image) = image(bytes) {
+    if let Some(image) = pictures::begins_as(bytes) {
+        pictures::check(image, bytes)?;
         return Ok(image);
     }
     if bytes.starts_with(b"%PDF-") {
@@ -218,9 +219,9 @@ fn found(bytes: &[u8], said: Option<Kind>, name: &str, rules: &InputRules) -> Re
     if bytes.starts_with(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") {
         let office = said.or_else(|| Kind::from_name(name));
         return Err(match office {
-            Some(kind) if kind.is_office() => locked(),
-            Some(kind) => mismatch(kind),
-            None => unsupported(),
+            _ if holds_package(bytes) => locked(),
+            Some(kind) if !kind.is_office() => mismatch(kind),
+            _ => old_office(),
         });
     }
     if bytes.starts_with(b"PK\x03\x04") {
@@ -249,21 +250,26 @@ fn found(bytes: &[u8], said: Option<Kind>, name: &str, rules: &InputRules) -> Re
     }
 }
 
-/// The picture that begins like this.
-fn image(bytes: &[u8]) -> Option<Kind> {
-    if bytes.len() < 12 {
-        None
-    } else if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-        Some(Kind::Png)
-    } else if bytes.starts_with(b"\xff\xd8\xff") {
-        Some(Kind::Jpeg)
-    } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
-        Some(Kind::Gif)
-    } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
-        Some(Kind::WebP)
-    } else {
-        None
-    }
+/// Whether an old container holds a document that is locked with a password: then its folder has a stream
+/// of a name that nothing else has. The entries of a folder stand at multiples of their own length.
+fn holds_package(bytes: &[u8]) -> bool {
+    const NAME: &str = "EncryptedPackage";
+    let (entries, _) = bytes.as_chunks::<128>();
+    entries.iter().any(|entry| {
+        let (name, rest) = entry.split_at(64);
+        let (letters, _) = name.as_chunks::<2>();
+        let letters = letters.iter().map(|pair| u16::from_le_bytes(*pair));
+        let wanted = NAME.encode_utf16().chain([0]);
+        let is_stream = rest.starts_with(&[34, 0, 2]);
+        is_stream && letters.take(NAME.len() + 1).eq(wanted)
+    })
+}
+
+fn old_office() -> Fault {
+    Fault::new(
+        ErrorWord::UnsupportedFileType,
+        "the format is an old one of Office: save it as DOCX, XLSX or PPTX",
+    )
 }
 
 /// Whether somebody sent a web page.

@@ -234,9 +234,10 @@ impl InputRules {
         Fault::new(
             ErrorWord::FileTooLarge,
             format!(
-                "the file is too large: images may have {}, documents {}",
+                "the file is too large: images may have {}, documents {}, all of a message {}",
                 size(self.image_bytes),
-                size(self.document_bytes)
+                size(self.document_bytes),
+                size(self.message_bytes)
             ),
         )
     }

@@ -125,7 +125,7 @@ fn a_file_that_lies_is_refused() {
 #[test]
 fn size_counts_and_nothing_is_too_little() {
     let rules = InputRules {
-        image_bytes: 20,
+        image_bytes: 40,
         document_bytes: 10,
         ..rules()
     };
@@ -135,8 +135,8 @@ fn size_counts_and_nothing_is_too_little() {
         seen(&[b'a'; 11], "text/plain"),
         Err(ErrorWord::FileTooLarge)
     );
-    assert_eq!(seen(&GIF[..14], "image/gif"), Ok(Kind::Gif));
-    assert_eq!(seen(&[b'a'; 21], ""), Err(ErrorWord::FileTooLarge));
+    assert_eq!(seen(GIF, "image/gif"), Ok(Kind::Gif));
+    assert_eq!(seen(&[b'a'; 41], ""), Err(ErrorWord::FileTooLarge));
     // Who does not say what it is must not have the room of a picture.
     let pdf = [b"%PDF-".as_slice(), &[b' '; 10]].concat();
     assert_eq!(seen(&pdf, ""), Err(ErrorWord::FileTooLarge));
@@ -214,20 +214,89 @@ fn where_there_is_no_text_there_is_none() {
     assert_eq!(text(Kind::Docx, &unknown).unwrap(), "ac\n");
 }
 
+/// What Office wrote long ago: a header, and a folder with one stream.
+fn container(stream: &str) -> Vec<u8> {
+    let mut bytes = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".to_vec();
+    bytes.resize(1_024, 0);
+    let name: Vec<u8> = stream.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mut entry = [0; 128];
+    entry[..name.len()].copy_from_slice(&name);
+    entry[64] = u8::try_from(name.len() + 2).unwrap();
+    entry[66] = 2;
+    bytes.extend_from_slice(&entry);
+    bytes
+}
+
+#[test]
+fn pictures_are_whole_or_not_taken() {
+    for (kind, picture) in [
+        (Kind::Png, PNG),
+        (Kind::Jpeg, JPEG),
+        (Kind::Gif, GIF),
+        (Kind::WebP, WEBP),
+    ] {
+        let declared = kind.media_type();
+        assert_eq!(seen(picture, declared, "x"), Ok(kind));
+        let more = [picture, b"more"].concat();
+        assert_eq!(seen(&more, declared, "x"), Ok(kind), "{kind:?} and more");
+        // Wherever it breaks off, it is not a picture any more.
+        for length in 12..picture.len() {
+            let word = seen(&picture[..length], declared, "x");
+            assert_eq!(word, Err(ErrorWord::ExtractionFailed), "{kind:?} {length}");
+        }
+        // And whatever happens to it, the walk ends.
+        for place in 12..picture.len() {
+            for byte in [0, 1, 0x7f, 0x80, 0xd9, 0xff] {
+                let mut broken = picture.to_vec();
+                broken[place] = byte;
+                let _ = seen(&broken, declared, "x");
+            }
+        }
+    }
+    let empty = b"GIF89a\x01\0\x01\0\0\0\0;".as_slice();
+    let endless = [b"RIFF\xff\xff\xff\xffWEBP".as_slice(), &WEBP[12..]].concat();
+    let unframed = b"\xff\xd8\xff\xda\0\x02\0\xff\xd9    ".as_slice();
+    let no_data = [&PNG[..33], b"\0\0\0\0IEND    "].concat();
+    for (bytes, declared) in [
+        (empty, "image/gif"),
+        (&endless, "image/webp"),
+        (unframed, "image/jpeg"),
+        (&no_data, "image/png"),
+    ] {
+        let word = seen(bytes, declared, "x");
+        assert_eq!(word, Err(ErrorWord::ExtractionFailed), "{declared}");
+    }
+}
+
 #[test]
 fn locked_files_are_told_from_broken_ones() {
-    let old = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and more".as_slice();
+    let (old, packed) = (container("WordDocument"), container("EncryptedPackage"));
     for kind in [Kind::Docx, Kind::Xlsx, Kind::Pptx] {
+        for (bytes, expected) in [
+            (&old, ErrorWord::UnsupportedFileType),
+            (&packed, ErrorWord::FileEncrypted),
+        ] {
+            assert_eq!(seen(bytes, kind.media_type(), "a"), Err(expected));
+        }
+    }
+    assert_eq!(seen(&packed, "", "a.xlsx"), Err(ErrorWord::FileEncrypted));
+    let says = examine(&old, "", "a.xlsx", &rules()).unwrap_err().text;
+    assert!(says.contains("save it as DOCX, XLSX or PPTX"), "{says}");
+    for declared in ["application/pdf", "application/msword", ""] {
         assert_eq!(
-            seen(old, kind.media_type(), "a"),
-            Err(ErrorWord::FileEncrypted)
+            seen(&old, declared, "a.doc"),
+            Err(ErrorWord::UnsupportedFileType)
         );
     }
-    assert_eq!(seen(old, "", "a.xlsx"), Err(ErrorWord::FileEncrypted));
-    assert_eq!(
-        seen(old, "application/pdf", "a"),
-        Err(ErrorWord::UnsupportedFileType)
-    );
+    // A name that stands where no entry is, or is cut, is no entry.
+    let mut moved = packed.clone();
+    moved.insert(8, 0);
+    for bytes in [moved, packed[..packed.len() - 70].to_vec()] {
+        assert_eq!(
+            seen(&bytes, "", "a.xlsx"),
+            Err(ErrorWord::UnsupportedFileType)
+        );
+    }
 
     // The flag that says so, in both places of the archive.
     let mut flagged = docx();

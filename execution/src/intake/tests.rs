@@ -259,11 +259,68 @@ async fn no_address_leads_inside() {
 }
 
 #[tokio::test]
+async fn what_is_said_of_a_size_is_held_against_what_is_there() {
+    let input = InputRules {
+        document_bytes: 100,
+        ..rules()
+    };
+    let intake = intake_to(Vec::new(), input);
+    let file = |declared: u64, real: usize| {
+        let part = inline("a.txt", "text/plain", &vec![b'a'; real]);
+        asked("look", vec![part.with_size(declared)])
+    };
+    for (declared, real, expected) in [
+        (50, 50, None),
+        (0, 50, None),
+        (49, 50, None),
+        (99, 50, None),
+        (101, 50, Some("file_too_large")),
+        (50, 101, Some("file_too_large")),
+        (100, 49, Some("attachment_download_failed")),
+    ] {
+        let prepared = intake.prepare(file(declared, real)).await;
+        let word = match prepared {
+            Ok(prepared) => {
+                let given = &prepared.turn.message.parts()[1];
+                assert_eq!(
+                    given.size(),
+                    u64::try_from(real).ok(),
+                    "what is there counts"
+                );
+                None
+            }
+            Err(unprepared) => failure_word(&unprepared.said),
+        };
+        assert_eq!(word.as_deref(), expected, "{declared} {real}");
+    }
+}
+
+#[tokio::test]
+async fn what_had_no_room_in_the_message_is_told_why() {
+    let intake = intake_to(Vec::new(), rules());
+    let lost = Part::new(PartKind::Image)
+        .with_filename("big.png")
+        .with_media_type("image/png")
+        .with_extra(ATTACHMENT, text_json(""))
+        .with_extra(REFUSED, text_json("file_too_large"));
+    let parts = vec![inline("p.png", "image/png", samples::PNG), lost];
+    let prepared = intake.prepare(asked("look", parts)).await.ok().unwrap();
+    assert_eq!(prepared.skipped.len(), 1);
+    assert_eq!(prepared.skipped[0].error_code, "file_too_large");
+    let said = &prepared.sentence;
+    assert!(
+        said.contains("\"big.png\" (the file is too large"),
+        "{said}"
+    );
+    assert!(said.contains("all of a message 25 MiB"), "{said}");
+}
+
+#[tokio::test]
 async fn there_are_only_so_many() {
     let input = InputRules {
         documents: 1,
         images: 2,
-        message_bytes: 60,
+        message_bytes: 3 + 2 * 67,
         ..rules()
     };
     let intake = intake_to(Vec::new(), input);

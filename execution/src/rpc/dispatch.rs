@@ -53,8 +53,8 @@ async fn call_zone(
 ) -> Result<Reply, Fault> {
     match method {
         Zone::ExecuteTask => zone::handlers::execute(cx, zone::params::execute(raw)?).await,
-        Zone::GetTaskResult => zone::handlers::result(cx, params::read(raw)?).await,
-        Zone::CancelTask => zone::handlers::cancel(cx, params::read(raw)?).await,
+        Zone::GetTaskResult => zone::handlers::result(cx, zone::params::task_id(raw)?).await,
+        Zone::CancelTask => zone::handlers::cancel(cx, zone::params::task_id(raw)?).await,
         Zone::GetAgentCard => zone::handlers::card(cx),
     }
 }

@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 /// How long an agent that is cut off may take to come to an end.
 const CUT: Duration = Duration::from_secs(1);
 
+/// How long a task may be worked at before that is written by itself.
+const SOON: Duration = Duration::from_millis(50);
+
 /// The waits between attempts to write: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -82,10 +85,11 @@ impl Attendant {
             }
         }
         let beside = async {
-            let (_, lease, _) = tokio::join!(
+            let (_, lease, _, ()) = tokio::join!(
                 run.watch_for_cancel(),
                 self.keep_lease(run, claimed),
-                paper.keep()
+                paper.keep(),
+                settle_in(run)
             );
             lease
         };
@@ -208,6 +212,11 @@ impl Attendant {
         written(run, ended, code)
     }
 
+    /// Gives back a run for which there was no seat.
+    pub(super) async fn leave(&self, run: &Run) {
+        self.give_back(run).await;
+    }
+
     async fn give_back(&self, run: &Run) -> &'static str {
         let given = self.persist(|| run.give_back()).await;
         if let Err(error) = given {
@@ -280,6 +289,15 @@ async fn with_files(
     add_skipped(outcome, &prepared.skipped, &prepared.sentence, &listener)
         .await
         .map_err(refused)
+}
+
+/// Says that the task is being worked at, unless it is done before anybody would look.
+async fn settle_in(run: &Run) {
+    tokio::time::sleep(SOON).await;
+    if let Err(error) = run.settle_in().await {
+        // It is said along with whatever the run says next.
+        tracing::debug!(%error, "it is not written yet that a task is worked at");
+    }
 }
 
 fn written(run: &Run, ended: Result<Task, HubError>, word: &'static str) -> &'static str {

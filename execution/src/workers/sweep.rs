@@ -46,6 +46,14 @@ async fn sweep(
         reason: "its name is no principal",
     };
     let sweeper = Caller::operator(PrincipalId::new(SWEEPER).map_err(unusable)?);
+    heart.beat();
+    let forgotten = hub.forget_old_addresses(&sweeper).await?;
+    if forgotten > 0 {
+        tracing::info!(
+            tasks = forgotten,
+            "addresses of old attachments are forgotten"
+        );
+    }
     for _ in 0..STEPS {
         if stop.is_cancelled() {
             return Ok(());

@@ -4,16 +4,16 @@ use super::{Audience, Emitted, Hub, contended, event_topic};
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::event::{EventBody, Subject};
-use crate::outbox::OutboxEntry;
 use crate::packed::{Blob, FETCH, HasParts, Packed};
-use crate::ports::{EventRow, Fence, Op, StoreError};
+use crate::ports::{EventRow, Fence, Op, StoreError, WorkClaim, WorkItem};
 use crate::task::{Push, Task};
 use crate::topic::{Signal, SignalBody};
 use crate::transitions::move_task;
-use interzone_protocol::vocab::{
-    Artifact, DeliveryId, Json, Message, SignalId, TaskId, TaskState, Timestamp,
-};
-use serde::Serialize;
+use interzone_protocol::vocab::{Artifact, Message, SignalId, TaskId, TaskState, Timestamp};
+
+mod push;
+
+use push::{new_pushes, push_entry};
 
 /// A task as it will be, and what is written along with it.
 pub(super) struct Draft {
@@ -24,6 +24,8 @@ pub(super) struct Draft {
     ops: Vec<Op>,
     events: Vec<EventBody>,
     is_new: bool,
+    /// Whether it is known that no message has an address to fetch from.
+    no_address: bool,
 }
 
 impl Draft {
@@ -41,6 +43,7 @@ impl Draft {
             ops: Vec::new(),
             events: Vec::new(),
             is_new: true,
+            no_address: false,
         }
     }
 
@@ -55,6 +58,7 @@ impl Draft {
             ops: Vec::new(),
             events: Vec::new(),
             is_new: false,
+            no_address: false,
         }
     }
 
@@ -100,6 +104,21 @@ impl Draft {
         (index, message.without_member(FETCH))
     }
 
+    /// All messages that are added, if nothing of them is elsewhere.
+    pub(super) fn said(&self) -> Option<Vec<Message>> {
+        let added = self.ops.iter().filter_map(|op| match op {
+            Op::AddMessage { message, .. } => Some(message),
+            _ => None,
+        });
+        added
+            .map(|message| {
+                message
+                    .is_complete()
+                    .then(|| message.without_large().clone())
+            })
+            .collect()
+    }
+
     /// Puts a message in the place of another. The log is not told: what was said stays said.
     pub(super) fn replace_message(&mut self, index: u32, message: Message) {
         let message = self.pack(message);
@@ -109,6 +128,16 @@ impl Draft {
             index,
             message,
         });
+    }
+
+    /// Whether nothing would be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ops.is_empty() && self.events.is_empty()
+    }
+
+    /// Says that nothing has to be forgotten when the task ends.
+    pub(super) fn has_no_address(&mut self) {
+        self.no_address = true;
     }
 
     /// Adds a message to the task's history, and says so in the log.
@@ -182,6 +211,20 @@ impl Draft {
     /// Writes the decision. [`StoreError::Conflict`] means that the task has changed meanwhile, and
     /// that the decision must be made again.
     pub(super) async fn write(self, hub: &Hub, fence: Option<Fence>) -> Result<Task, StoreError> {
+        let (task, _) = self.write_and_claim(hub, fence, None).await?;
+        Ok(task)
+    }
+
+    /// The same, and claims in the same commit what is wanted.
+    pub(super) async fn write_and_claim(
+        mut self,
+        hub: &Hub,
+        fence: Option<Fence>,
+        claim: Option<&WorkClaim>,
+    ) -> Result<(Task, Vec<WorkItem>), StoreError> {
+        if self.task.state.is_terminal() && !self.is_new && !self.no_address {
+            self.forget_addresses(hub).await?;
+        }
         let pushes = if self.task.pushes > 0 && !self.is_new {
             hub.store().pushes(&self.task.id).await?
         } else {
@@ -189,8 +232,8 @@ impl Draft {
         };
         let at = self.at;
         let (task, ops, signals) = self.finish(hub, &pushes);
-        hub.commit(at, fence, ops, signals).await?;
-        Ok(task)
+        let committed = hub.commit_and_claim(at, fence, ops, signals, claim).await?;
+        Ok((task, committed.items))
     }
 
     /// What a new task is, for a commit that has more in it than the task.
@@ -209,6 +252,7 @@ impl Draft {
             ops: mut extra,
             events,
             is_new,
+            no_address: _,
         } = self;
         task.updated_at = at;
         task.revision += 1;
@@ -255,10 +299,27 @@ impl Hub {
         fence: Option<Fence>,
         decide: impl Fn(&mut Draft) -> Result<T, HubError>,
     ) -> Result<(Task, T), HubError> {
+        self.change_task_from(None, caller, id, fence, decide).await
+    }
+
+    /// The same, where the first round need not read a task that is known. If it has changed since,
+    /// nothing is written, and the next round reads it.
+    pub(super) async fn change_task_from<T>(
+        &self,
+        mut known: Option<Task>,
+        caller: Option<&Caller>,
+        id: &TaskId,
+        fence: Option<Fence>,
+        decide: impl Fn(&mut Draft) -> Result<T, HubError>,
+    ) -> Result<(Task, T), HubError> {
         for _ in 0..super::ROUNDS {
-            let mut draft = Draft::change(self.read_task(caller, id).await?, self.now());
+            let task = match known.take() {
+                Some(known) => known,
+                None => self.read_task(caller, id).await?,
+            };
+            let mut draft = Draft::change(task, self.now());
             let outcome = decide(&mut draft)?;
-            if draft.ops.is_empty() && draft.events.is_empty() {
+            if draft.is_empty() {
                 return Ok((draft.task, outcome));
             }
             match draft.write(self, fence.clone()).await {
@@ -281,73 +342,6 @@ impl Hub {
             }
         }
     }
-}
-
-impl Push {
-    /// Whether it wants an event. Growing text and status lines are for those who watch; a push gets
-    /// them only if it names them.
-    fn wants(&self, body: &EventBody) -> bool {
-        if self.events.is_empty() {
-            !matches!(body, EventBody::Text { .. } | EventBody::Status { .. })
-        } else {
-            self.events.iter().any(|name| name == body.name())
-        }
-    }
-}
-
-fn new_pushes(ops: &[Op]) -> Vec<Push> {
-    let pushes = ops.iter().filter_map(|op| match op {
-        Op::PutPush(push) => Some((**push).clone()),
-        _ => None,
-    });
-    pushes.collect()
-}
-
-/// What a push carries: the event and the task's state at that moment, so that every attempt says
-/// the same.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PushPayload<'a> {
-    push: &'a Json,
-    push_id: &'a str,
-    task_id: &'a str,
-    state: &'static str,
-    seq: u64,
-    at: Timestamp,
-    event: &'a EventBody,
-}
-
-fn push_entry(
-    hub: &Hub,
-    push: &Push,
-    task: &Task,
-    seq: u64,
-    (at, now): (Timestamp, Timestamp),
-    event: &EventBody,
-) -> Option<OutboxEntry> {
-    let payload = Json::of(&PushPayload {
-        push: &push.target,
-        push_id: push.id.as_str(),
-        task_id: task.id.as_str(),
-        state: task.state.name(),
-        seq,
-        at,
-        event,
-    });
-    Some(OutboxEntry {
-        id: DeliveryId::new(hub.new_id(at)).ok()?,
-        channel: push.channel.clone(),
-        key: format!("{}/{}/{seq}", task.id, push.id),
-        // Ids of pushes are the callers' own: two tasks may have the same.
-        group: Some(format!("{}/{}", task.id, push.id)),
-        owner: push.owner.clone(),
-        subject: Some(Subject::Task(task.id.clone())),
-        payload: payload.ok()?,
-        created_at: at,
-        due_at: now,
-        attempt: 0,
-        error: None,
-    })
 }
 
 /// The signal that an event is, heard by the task's owner alone.

@@ -6,55 +6,57 @@
 use super::Hub;
 use super::draft::Draft;
 use crate::agent::{AgentError, Outcome, Turn};
+use crate::bus::News;
 use crate::error::HubError;
-use crate::event::{EventBody, Subject};
+use crate::event::EventBody;
 use crate::failure::failure;
 use crate::ports::{Fence, Op, WorkClaim, WorkItem};
 use crate::task::Task;
-use interzone_protocol::vocab::{AgentId, Message, Role, TaskState, Timestamp};
+use interzone_protocol::vocab::{AgentId, Message, TaskState, Timestamp};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
+mod begin;
+mod birth;
 mod output;
+mod text;
 
-/// How long growing text waits before it is written: about twenty writes a second.
-const TEXT_WAITS: Duration = Duration::from_millis(50);
+pub use begin::TurnStart;
+use birth::Newborn;
+pub use birth::{Birth, Desk, Seat};
+use text::{Growing, draft_text};
 
-/// How much growing text waits at most.
-const TEXT_BYTES: usize = 16 * 1024;
+/// How long a run relies on being told that its task is called off before it looks by itself.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// One claim of a task by one node.
 pub struct Run {
     hub: Hub,
     item: WorkItem,
     node: String,
+    /// When it was claimed.
+    claimed_at: Timestamp,
     stop: CancellationToken,
     text: Mutex<Growing>,
     /// The place of the message that is being answered.
     asked: OnceLock<u32>,
+    /// Whether no message of the task had an address to fetch from when the turn began.
+    no_address: AtomicBool,
     /// Held while growing text is written.
     writing: tokio::sync::Mutex<()>,
-}
-
-/// The answer as it grows.
-struct Growing {
-    /// How many bytes are in the log.
-    written: u64,
-    /// How many bytes there are in all.
-    length: u64,
-    /// What is not.
-    waiting: String,
-    /// Since when.
-    since: Timestamp,
-}
-
-/// What came of beginning a run.
-pub enum TurnStart {
-    /// The agent's turn.
-    Turn(Box<Turn>),
-    /// There is nothing to do: the task was finished or given up.
-    Nothing,
+    /// The task, if it was made with this claim, until its turn begins.
+    newborn: Mutex<Option<Newborn>>,
+    /// What has happened to it since, until somebody listens.
+    news: Mutex<Option<broadcast::Receiver<News>>>,
+    /// Whether it is not written yet that the task is being worked at.
+    unmoved: AtomicBool,
+    /// The task as this run has last written it. Somebody else may have changed it since, and then what
+    /// is decided by it is not written.
+    known: Mutex<Option<Task>>,
 }
 
 impl Hub {
@@ -76,22 +78,7 @@ impl Hub {
             until: now.after(lease),
         };
         let items = self.store().claim_work(&claim).await?;
-        let run = |item| {
-            Arc::new(Run {
-                hub: self.clone(),
-                item,
-                node: node.to_owned(),
-                stop: CancellationToken::new(),
-                text: Mutex::new(Growing {
-                    written: 0,
-                    length: 0,
-                    waiting: String::new(),
-                    since: now,
-                }),
-                asked: OnceLock::new(),
-                writing: tokio::sync::Mutex::new(()),
-            })
-        };
+        let run = |item| Arc::new(Run::new(self, item, node, now, None));
         Ok(items.into_iter().map(run).collect())
     }
 }
@@ -120,78 +107,6 @@ impl Run {
         task.ok_or_else(|| HubError::TaskNotFound(self.item.task_id.clone()))
     }
 
-    /// Begins the turn: the task is now being worked at, and here is all that the agent needs. A task
-    /// that was begun too often is given up instead, and of one that was called off or claimed by
-    /// somebody else meanwhile there is nothing to do.
-    ///
-    /// # Errors
-    /// The store did not do it.
-    pub async fn begin(&self) -> Result<TurnStart, HubError> {
-        // A claim that was lost while this node was away must not begin beside the one that took over.
-        let item = &self.item;
-        let store = self.hub.store();
-        let held = store.renew_work(&item.task_id, &self.node, item.claim, item.until);
-        if !held.await? {
-            self.stop.cancel();
-            return Ok(TurnStart::Nothing);
-        }
-        let too_often = self.item.attempt > self.hub.inner.limits.attempts;
-        let decide = |draft: &mut Draft| {
-            if too_often {
-                draft.move_to(TaskState::Failed, Some(gave_up(self.item.attempt - 1)))?;
-                draft.op(Op::EndWork(draft.task.id.clone()));
-                return Ok(false);
-            }
-            if draft.task.state != TaskState::Working {
-                draft.move_to(TaskState::Working, None)?;
-            }
-            Ok(true)
-        };
-        let task = match self.write(decide).await {
-            Ok((task, true)) => task,
-            Ok((_, false)) | Err(HubError::Stopped) => return Ok(TurnStart::Nothing),
-            Err(error) => return Err(error),
-        };
-        let packed = self
-            .hub
-            .store()
-            .messages(&task.id, 0..task.messages)
-            .await?;
-        let mut history = match self.hub.unpack(packed).await {
-            Ok(history) => history,
-            // It would be no smaller the next time.
-            Err(HubError::TooLarge { .. }) => {
-                self.write(|draft: &mut Draft| {
-                    let why = "The task has become too large to be worked at; begin another";
-                    draft.move_to(TaskState::Failed, Some(Message::agent_text(why)))?;
-                    draft.op(Op::EndWork(draft.task.id.clone()));
-                    Ok(())
-                })
-                .await?;
-                return Ok(TurnStart::Nothing);
-            }
-            Err(error) => return Err(error),
-        };
-        let asked = history
-            .iter()
-            .rposition(|message| message.role() != Role::Agent);
-        let Some(asked) = asked else {
-            return Ok(TurnStart::Nothing);
-        };
-        let message = history.remove(asked);
-        // A run is begun again only if the store did not answer, and then it is the same message.
-        let _ = self.asked.set(u32::try_from(asked).unwrap_or(u32::MAX));
-        let attempt = self.item.attempt;
-        let stop = self.stop.clone();
-        Ok(TurnStart::Turn(Box::new(Turn {
-            task,
-            message,
-            history,
-            attempt,
-            stop,
-        })))
-    }
-
     /// Keeps the message that is being answered in another form, such as with its attachments fetched,
     /// for the next time that the task is read or taken up. Watchers are not told.
     ///
@@ -215,7 +130,6 @@ impl Run {
     /// # Errors
     /// The claim is lost, or the store did not do it.
     pub async fn end(&self, turn: &Turn, outcome: Outcome) -> Result<Task, HubError> {
-        self.flush().await?;
         let limits = &self.hub.inner.limits;
         let (to, said) = match outcome {
             Outcome::Completed { message, .. } => (TaskState::Completed, message),
@@ -232,8 +146,14 @@ impl Run {
             None => message.with_agent_id(self.item.agent.clone()),
         });
         let seen = turn.task.messages;
+        let _in_order = self.writing.lock().await;
+        let grown = self.grown();
         let decide = |draft: &mut Draft| {
+            draft_text(draft, &grown);
             let more_came = draft.task.messages > seen;
+            if !more_came && self.no_address.load(Ordering::Relaxed) {
+                draft.has_no_address();
+            }
             if let Some(message) = said.clone() {
                 draft.add_message(message);
             }
@@ -247,7 +167,9 @@ impl Run {
             draft.op(Op::EndWork(draft.task.id.clone()));
             Ok(())
         };
-        Ok(self.write(decide).await?.0)
+        let (task, ()) = self.write(decide).await?;
+        self.is_written(&grown);
+        Ok(task)
     }
 
     /// Ends the turn of an agent that broke. The caller learns a stable word, and no details.
@@ -255,15 +177,30 @@ impl Run {
     /// # Errors
     /// The claim is lost, or the store did not do it.
     pub async fn broke(&self, error: &AgentError) -> Result<Task, HubError> {
-        self.flush().await?;
+        let _in_order = self.writing.lock().await;
+        let grown = self.grown();
         let said = format!("The agent could not finish this ({}).", error.code);
         let said = failure(error.code, said).with_agent_id(self.item.agent.clone());
         let decide = |draft: &mut Draft| {
+            draft_text(draft, &grown);
             draft.move_to(TaskState::Failed, Some(said.clone()))?;
             draft.op(Op::EndWork(draft.task.id.clone()));
             Ok(())
         };
-        Ok(self.write(decide).await?.0)
+        let (task, ()) = self.write(decide).await?;
+        self.is_written(&grown);
+        Ok(task)
+    }
+
+    /// Writes that the task is being worked at, if that is not written yet.
+    ///
+    /// # Errors
+    /// The claim is lost, or the store did not do it.
+    pub async fn settle_in(&self) -> Result<(), HubError> {
+        if self.unmoved.load(Ordering::Relaxed) {
+            self.write(|_| Ok(())).await?;
+        }
+        Ok(())
     }
 
     /// Extends the claim. If it is lost, the run is told to stop.
@@ -302,69 +239,40 @@ impl Run {
     /// Waits until the task is called off, then tells the run to stop. It looks whenever something
     /// happens to the task, on whichever node.
     pub async fn watch_for_cancel(&self) {
-        let subject = Subject::Task(self.item.task_id.clone());
-        let mut news = self.hub.inner.bus.listen(&subject);
+        let (mut news, all_heard) = self.listen();
+        let mut look = !all_heard;
         while !self.stop.is_cancelled() {
-            let ended = match self.head().await {
-                Ok(task) => task.state.is_terminal(),
-                Err(HubError::TaskNotFound(_)) => true,
-                Err(_) => false,
-            };
-            if ended {
+            if look && self.has_ended().await {
                 self.stop.cancel();
                 return;
             }
-            tokio::select! {
+            look = tokio::select! {
                 () = self.stop.cancelled() => return,
-                _ = tokio::time::timeout(Duration::from_secs(5), news.recv()) => {}
-            }
+                heard = tokio::time::timeout(LOOK_EVERY, news.recv()) => match heard {
+                    Ok(Ok(News::Event(event))) => match event.body {
+                        EventBody::State { to, .. } if to.is_terminal() => {
+                            self.stop.cancel();
+                            return;
+                        }
+                        _ => false,
+                    },
+                    Ok(Ok(News::Text { .. })) => false,
+                    Ok(Ok(News::Look(_)) | Err(RecvError::Lagged(_))) | Err(_) => true,
+                    Ok(Err(RecvError::Closed)) => {
+                        news = self.listen().0;
+                        true
+                    }
+                },
+            };
         }
     }
 
-    /// Writes the growing text that waits, if it has waited long enough. Whoever runs the agent calls
-    /// this now and then, so that the last words do not wait for the next.
-    ///
-    /// # Errors
-    /// The claim is lost, or the store did not do it.
-    pub async fn tick(&self) -> Result<(), HubError> {
-        let due = {
-            let text = self.growing();
-            !text.waiting.is_empty() && self.hub.now().since(text.since) >= TEXT_WAITS
-        };
-        if due { self.flush().await } else { Ok(()) }
-    }
-
-    /// Writes the growing text that waits. Whoever comes while it is being written waits for that:
-    /// the log must have the pieces in their order.
-    async fn flush(&self) -> Result<(), HubError> {
-        let _in_order = self.writing.lock().await;
-        // It waits until it is written: whoever breaks this off loses nothing. If it was written all
-        // the same, it is written again at the same place, which watchers know by its offset.
-        let (offset, delta) = {
-            let text = self.growing();
-            (text.written, text.waiting.clone())
-        };
-        if delta.is_empty() {
-            return Ok(());
+    async fn has_ended(&self) -> bool {
+        match self.head().await {
+            Ok(task) => task.state.is_terminal(),
+            Err(HubError::TaskNotFound(_)) => true,
+            Err(_) => false,
         }
-        let run = self.item.claim;
-        let decide = |draft: &mut Draft| {
-            draft.event(EventBody::Text {
-                run,
-                offset,
-                delta: delta.clone(),
-            });
-            Ok(())
-        };
-        self.write(decide).await?;
-        let mut text = self.growing();
-        text.written += u64::try_from(delta.len()).unwrap_or(0);
-        text.waiting.drain(..delta.len());
-        Ok(())
-    }
-
-    fn growing(&self) -> MutexGuard<'_, Growing> {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes under the claim. A lost claim stops the run, and so does a task that has ended.
@@ -372,24 +280,42 @@ impl Run {
         &self,
         decide: impl Fn(&mut Draft) -> Result<T, HubError>,
     ) -> Result<(Task, T), HubError> {
-        let decide = |draft: &mut Draft| match draft.task.state.is_terminal() {
-            true => Err(HubError::Stopped),
-            false => decide(draft),
+        let decide = |draft: &mut Draft| {
+            if draft.task.state.is_terminal() {
+                return Err(HubError::Stopped);
+            }
+            self.settle(draft)?;
+            decide(draft)
         };
+        let known = self.last_known().take();
+        let id = &self.item.task_id;
         let written = self
             .hub
-            .change_task(None, &self.item.task_id, self.fence(), decide)
-            .await;
-        if matches!(written, Err(HubError::Stopped | HubError::TaskNotFound(_))) {
-            self.stop.cancel();
-            return Err(HubError::Stopped);
+            .change_task_from(known, None, id, self.fence(), decide);
+        match written.await {
+            Ok((task, outcome)) => {
+                self.unmoved.store(false, Ordering::Relaxed);
+                *self.last_known() = Some(task.clone());
+                Ok((task, outcome))
+            }
+            Err(HubError::Stopped | HubError::TaskNotFound(_)) => {
+                self.stop.cancel();
+                Err(HubError::Stopped)
+            }
+            Err(error) => Err(error),
         }
-        written
     }
-}
 
-fn gave_up(attempts: u32) -> Message {
-    Message::agent_text(format!(
-        "This was begun {attempts} times and never finished, so it is given up."
-    ))
+    /// Says that the task is being worked at, if that was not said.
+    fn settle(&self, draft: &mut Draft) -> Result<(), HubError> {
+        let unmoved = self.unmoved.load(Ordering::Relaxed);
+        match unmoved && draft.task.state == TaskState::Submitted {
+            true => draft.move_to(TaskState::Working, None),
+            false => Ok(()),
+        }
+    }
+
+    fn last_known(&self) -> MutexGuard<'_, Option<Task>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -1,68 +1,18 @@
 //! Tasks: begin them, add to them, read them, call them off.
 
 use super::draft::Draft;
-use super::pushes::NewPush;
 use super::{Hub, contended};
 use crate::access::Caller;
-use crate::agent::Route;
 use crate::error::HubError;
 use crate::event::EventBody;
 use crate::limits::Limits;
 use crate::ports::{ClaimKey, Op, StoreError};
 use crate::task::{Task, TaskCursor, TaskQuery};
-use interzone_protocol::vocab::{
-    Artifact, ContextId, Message, Metadata, Priority, Role, TaskId, TaskState,
-};
-use std::time::Duration;
+use interzone_protocol::vocab::{Artifact, ContextId, Message, Role, TaskId, TaskState};
 
-/// A task to begin.
-#[derive(Clone, Debug)]
-pub struct NewTask {
-    /// Its id, if [`Hub::new_task_id`] was asked for one; else it gets one now.
-    pub id: Option<TaskId>,
-    /// What is asked.
-    pub message: Message,
-    /// What was said before, oldest first, as the caller tells it: it becomes the task's history.
-    pub before: Vec<Message>,
-    /// The conversation it belongs to; none begins a new one.
-    pub context_id: Option<ContextId>,
-    /// How its agent is chosen.
-    pub route: Route,
-    /// How soon it is taken up.
-    pub priority: Priority,
-    /// What the caller attaches.
-    pub metadata: Option<Metadata>,
-    /// Who is told of its events from the first on.
-    pub pushes: Vec<NewPush>,
-    /// What makes a repetition of this call the same call.
-    pub once: Option<Once>,
-}
+mod new;
 
-impl NewTask {
-    /// A task with nothing but a message.
-    pub fn new(message: Message) -> Self {
-        Self {
-            id: None,
-            message,
-            before: Vec::new(),
-            context_id: None,
-            route: Route::default(),
-            priority: Priority::default(),
-            metadata: None,
-            pushes: Vec::new(),
-            once: None,
-        }
-    }
-}
-
-/// A key under which a call counts once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Once {
-    /// The key; calls of other callers never share it.
-    pub key: String,
-    /// How long it is remembered.
-    pub keep: Duration,
-}
+pub use new::{NewTask, Once};
 
 /// A task with what hangs on it.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,7 +100,25 @@ impl Hub {
             self.draft_push(caller, &mut draft, push)?;
         }
         draft.queue();
-        match draft.write(self, None).await {
+        let seat = match new.at_once {
+            true => self.seat(&draft.task.agent),
+            false => None,
+        };
+        let Some(seat) = seat else {
+            let written = draft.write(self, None).await;
+            return self.made(caller, written).await;
+        };
+        let written = self.create_at(seat, draft).await;
+        self.made(caller, written).await
+    }
+
+    /// The task that was made, or the one that the same call made before.
+    async fn made(
+        &self,
+        caller: &Caller,
+        written: Result<Task, StoreError>,
+    ) -> Result<Task, HubError> {
+        match written {
             Ok(task) => Ok(task),
             Err(StoreError::Claimed { value, .. }) => {
                 self.task(caller, &made_id(TaskId::new(value))?).await

@@ -125,6 +125,16 @@ pub trait WorkStore: Send + Sync {
     /// while its lease lasts.
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>>;
 
+    /// Writes a commit and then claims, all at once: as [`TaskStore::commit`] and [`Self::claim_work`] one
+    /// after the other, with nobody between them and one wait for both. What is claimed is what is next
+    /// in the queue, which need not be what the commit has put there.
+    ///
+    /// **Atomic:** yes; a commit that fails claims nothing.
+    ///
+    /// # Errors
+    /// As [`TaskStore::commit`].
+    async fn commit_and_claim(&self, commit: Commit, claim: &WorkClaim) -> Result<Vec<WorkItem>>;
+
     /// Extends a lease. Answers whether it was still held, which one that is over is until somebody
     /// else claims the work; if not, the work must stop at once.
     async fn renew_work(

@@ -11,14 +11,20 @@ use super::ops::{self, Checked, IfNone, params, step};
 use super::pipeline::{Param, Step, ask, begin_and_run};
 use super::session::Done;
 use super::text;
+use super::work::{CLAIM, Wanted};
 use deadpool_postgres::Object;
 use interzone_hub::Subject;
-use interzone_hub::ports::{Commit, Op, StoreError, Wake};
+use interzone_hub::ports::{Commit, Op, StoreError, Wake, WorkClaim, WorkItem};
 use interzone_protocol::vocab::SubscriptionId;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl PostgresStore {
-    pub(super) async fn write(&self, commit: &Commit) -> Result<(), StoreError> {
+    /// Writes a commit and, if something is wanted, claims it in the same transaction.
+    pub(super) async fn write(
+        &self,
+        commit: &Commit,
+        claim: Option<&WorkClaim>,
+    ) -> Result<Vec<WorkItem>, StoreError> {
         let mut checked = self.locks(commit);
         checked.extend(preconditions(commit));
         checked.extend(ops::blobs(commit));
@@ -27,7 +33,10 @@ impl PostgresStore {
         }
         let (steps, meanings): (Vec<Step<'_>>, Vec<IfNone>) = checked.into_iter().unzip();
         let (steps, meanings) = (&steps, &meanings);
-        self.session
+        let wanted = claim.map(Wanted::of);
+        let wanted = wanted.as_ref();
+        let items = self
+            .session
             .transact(&commit.id, |client| {
                 Box::pin(async move {
                     let answers = begin_and_run(&client, steps).await?;
@@ -36,12 +45,19 @@ impl PostgresStore {
                             refuse(&client, none).await?;
                         }
                     }
-                    Ok(Done::Written(()))
+                    let items = match wanted {
+                        None => Vec::new(),
+                        Some(wanted) => {
+                            let rows = ask(&client, CLAIM, &wanted.params()).await?;
+                            wanted.items(rows)?
+                        }
+                    };
+                    Ok(Done::Written(items))
                 })
             })
             .await?;
-        self.wakes.tell(wakes(commit));
-        Ok(())
+        self.wakes.tell(wakes(commit, &items));
+        Ok(items)
     }
 
     /// What must be locked before anything is looked at, in the order that everybody keeps.
@@ -222,8 +238,8 @@ async fn refuse(client: &Object, none: &IfNone) -> Result<(), Fault> {
     }
 }
 
-/// Who may be waiting for this.
-fn wakes(commit: &Commit) -> Vec<Wake> {
+/// Who may be waiting for this. Nobody need look for work that is taken already.
+fn wakes(commit: &Commit, taken: &[WorkItem]) -> Vec<Wake> {
     let mut subjects: BTreeMap<&Subject, u64> = BTreeMap::new();
     let mut signals = BTreeSet::new();
     let (mut work, mut outbox, mut subscriptions) = (false, false, false);
@@ -233,7 +249,9 @@ fn wakes(commit: &Commit) -> Vec<Wake> {
                 let seq = subjects.entry(&event.subject).or_default();
                 *seq = (*seq).max(event.seq);
             }
-            Op::QueueWork { .. } => work = true,
+            Op::QueueWork { task_id, .. } => {
+                work |= taken.iter().all(|item| item.task_id != *task_id);
+            }
             Op::Enqueue(_) => outbox = true,
             Op::CreateSubscription(_) | Op::UpdateSubscription(_) | Op::RemoveSubscription(_) => {
                 subscriptions = true

@@ -32,7 +32,7 @@ macro_rules! stream_columns {
 #[async_trait]
 impl TaskStore for PostgresStore {
     async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
-        self.write(&commit).await
+        self.write(&commit, None).await.map(|_| ())
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {

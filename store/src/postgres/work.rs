@@ -6,11 +6,14 @@ use super::session::Done;
 use super::text;
 use crate::codec::{column, count, word};
 use async_trait::async_trait;
-use interzone_hub::ports::{StoreError, Wake, WorkClaim, WorkItem, WorkStore};
+use interzone_hub::ports::{Commit, StoreError, Wake, WorkClaim, WorkItem, WorkStore};
 use interzone_protocol::vocab::{TaskId, Timestamp};
+use std::borrow::Cow;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 /// What is locked is being claimed by somebody else, or written under its lease: it is skipped.
-const CLAIM: &str = "
+pub(super) const CLAIM: &str = "
     WITH picked AS (
         SELECT waiting.task_id
         FROM unnest($1::text[], $2::bigint[]) AS wanted (agent, number), LATERAL (
@@ -22,46 +25,74 @@ const CLAIM: &str = "
     FROM picked WHERE work.task_id = picked.task_id
     RETURNING work.task_id, agent, attempt, claim, priority, place";
 
+/// What somebody asks for, as the statement wants it.
+pub(super) struct Wanted<'c> {
+    agents: Vec<&'c str>,
+    numbers: Vec<i64>,
+    now: i64,
+    node: Cow<'c, str>,
+    until: i64,
+    claim: &'c WorkClaim,
+}
+
+impl<'c> Wanted<'c> {
+    pub(super) fn of(claim: &'c WorkClaim) -> Self {
+        let wanted = claim.wanted.iter();
+        let (agents, numbers) = wanted
+            .map(|(agent, number)| (agent.as_str(), limit(*number)))
+            .unzip();
+        Self {
+            agents,
+            numbers,
+            now: claim.now.as_millis(),
+            node: text::escaped(&claim.node),
+            until: claim.until.as_millis(),
+            claim,
+        }
+    }
+
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
+        [
+            &self.agents,
+            &self.numbers,
+            &self.now,
+            &self.node,
+            &self.until,
+        ]
+    }
+
+    /// What was claimed, in the order of the queue.
+    pub(super) fn items(&self, mut rows: Vec<Row>) -> Result<Vec<WorkItem>, StoreError> {
+        rows.sort_by_key(|row| {
+            let (priority, place): (i16, i64) = (row.get(4), row.get(5));
+            (std::cmp::Reverse(priority), place)
+        });
+        let items = rows.iter().map(|row| {
+            Ok(WorkItem {
+                task_id: word("a task", row.get(0))?,
+                agent: word("an agent", row.get(1))?,
+                attempt: count("an attempt", row.get(2))?,
+                claim: count("a claim", row.get(3))?,
+                until: self.claim.until,
+            })
+        });
+        items.collect()
+    }
+}
+
 #[async_trait]
 impl WorkStore for PostgresStore {
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>, StoreError> {
-        let agents: Vec<&str> = claim
-            .wanted
-            .iter()
-            .map(|(agent, _)| agent.as_str())
-            .collect();
-        let numbers: Vec<i64> = claim
-            .wanted
-            .iter()
-            .map(|(_, number)| limit(*number))
-            .collect();
-        if numbers.iter().all(|number| *number == 0) {
+        let wanted = Wanted::of(claim);
+        if wanted.numbers.iter().all(|number| *number == 0) {
             return Ok(Vec::new());
         }
-        let (now, until) = (claim.now.as_millis(), claim.until.as_millis());
-        let node = text::escaped(&claim.node);
-        let (agents, numbers, node) = (&agents, &numbers, &node);
+        let wanted = &wanted;
         self.session
             .transact("claim work", |client| {
                 Box::pin(async move {
-                    let mut rows =
-                        begin_with(&client, CLAIM, &[agents, numbers, &now, node, &until]).await?;
-                    rows.sort_by_key(|row| {
-                        (
-                            std::cmp::Reverse(row.get::<_, i16>(4)),
-                            row.get::<_, i64>(5),
-                        )
-                    });
-                    let items = rows.iter().map(|row| {
-                        Ok(WorkItem {
-                            task_id: word("a task", row.get(0))?,
-                            agent: word("an agent", row.get(1))?,
-                            attempt: count("an attempt", row.get(2))?,
-                            claim: count("a claim", row.get(3))?,
-                            until: claim.until,
-                        })
-                    });
-                    let items: Vec<WorkItem> = items.collect::<Result<_, StoreError>>()?;
+                    let rows = begin_with(&client, CLAIM, &wanted.params()).await?;
+                    let items = wanted.items(rows)?;
                     Ok(if items.is_empty() {
                         Done::Nothing(items)
                     } else {
@@ -70,6 +101,14 @@ impl WorkStore for PostgresStore {
                 })
             })
             .await
+    }
+
+    async fn commit_and_claim(
+        &self,
+        commit: Commit,
+        claim: &WorkClaim,
+    ) -> Result<Vec<WorkItem>, StoreError> {
+        self.write(&commit, Some(claim)).await
     }
 
     async fn renew_work(
@@ -102,8 +141,7 @@ impl WorkStore for PostgresStore {
                    WHERE task_id = $1 AND node = $2 AND claim = $3 RETURNING task_id";
         let node = text::escaped(node);
         let (claim, due_at) = (column(claim), due_at.as_millis());
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-            [&task_id.as_str(), &node, &claim, &due_at];
+        let params: [&(dyn ToSql + Sync); 4] = [&task_id.as_str(), &node, &claim, &due_at];
         let held = self.write_if_found("release work", sql, &params).await?;
         if held {
             self.wakes.tell([Wake::Work]);

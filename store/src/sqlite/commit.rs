@@ -52,6 +52,14 @@ impl Prepared {
         self.steps.iter().map(Step::weight).sum()
     }
 
+    /// The tasks that it puts into the queue.
+    pub(super) fn queued(&self) -> impl Iterator<Item = &TaskId> {
+        self.steps.iter().filter_map(|step| match &step.op {
+            Op::QueueWork { task_id, .. } => Some(task_id),
+            _ => None,
+        })
+    }
+
     /// Checks and writes everything, inside the writer's transaction.
     pub(super) fn apply(&self, session: &mut Session<'_>) -> Outcome<()> {
         if let Some(fence) = &self.fence {

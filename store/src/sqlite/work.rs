@@ -2,12 +2,13 @@
 
 use super::SqliteStore;
 use super::apply::once;
+use super::commit::Prepared;
 use super::fault::Outcome;
 use super::job::Session;
 use super::rows::{first, text};
 use crate::codec::{column, count, word};
 use async_trait::async_trait;
-use interzone_hub::ports::{StoreError, WorkClaim, WorkItem, WorkStore};
+use interzone_hub::ports::{Commit, StoreError, WorkClaim, WorkItem, WorkStore};
 use interzone_protocol::vocab::{AgentId, Priority, TaskId, Timestamp};
 use rusqlite::params;
 
@@ -16,6 +17,30 @@ impl WorkStore for SqliteStore {
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>, StoreError> {
         let claim = claim.clone();
         self.write(move |session| take(session, &claim)).await
+    }
+
+    async fn commit_and_claim(
+        &self,
+        commit: Commit,
+        claim: &WorkClaim,
+    ) -> Result<Vec<WorkItem>, StoreError> {
+        let prepared = Prepared::new(commit)?;
+        let claim = claim.clone();
+        self.writer
+            .write(prepared.weight(), move |session| {
+                let others = session.wakes.work;
+                prepared.apply(session)?;
+                let items = take(session, &claim)?;
+                // Nobody need look for what is taken already.
+                if prepared
+                    .queued()
+                    .all(|id| items.iter().any(|item| item.task_id == *id))
+                {
+                    session.wakes.work = others;
+                }
+                Ok(items)
+            })
+            .await
     }
 
     async fn renew_work(

@@ -22,6 +22,7 @@ macro_rules! on_both_engines {
     };
 }
 
+mod addresses;
 mod answers;
 mod mail;
 mod pushes;

@@ -24,7 +24,8 @@ use interzone_edge::rate::RateLimiter;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{Trust, install_provider};
 use interzone_execution::agents::DemoAgent;
-use interzone_execution::files::FileRules;
+use interzone_execution::files::{FileRules, InputRules};
+use interzone_execution::intake::Intake;
 use interzone_execution::workers::{Carried, Carrier, WorkerOptions, Workers};
 use interzone_execution::{Operator, Zone, ZoneOptions, router};
 use interzone_hub::{
@@ -190,7 +191,13 @@ impl World {
         let workers = Workers::start(
             hub.clone(),
             Arc::new(NoWebhooks),
-            WorkerOptions::new(setup.node),
+            WorkerOptions {
+                intake: Some(Arc::new(Intake::new(
+                    Egress::new(&EgressOptions::default()).unwrap(),
+                    InputRules::default(),
+                ))),
+                ..WorkerOptions::new(setup.node)
+            },
             Arc::new(()),
             stop.clone(),
         );

@@ -2,14 +2,16 @@
 //!
 //! The bot token comes as far as the params and no further.
 
+use crate::intake::{ATTACHMENT, REFUSED};
 use interzone_edge::request::TraceParent;
-use interzone_hub::{Once, Task};
+use interzone_hub::{FETCH, Limits, Once, Task};
 use interzone_jsonrpc::RequestId;
 use interzone_protocol::vocab::{
     Encoding, Json, Message, Metadata, NoParts, Part, PartKind, Role, TaskState,
 };
 use interzone_protocol::zone::{
-    Attachment, ContextMessage, ContextRole, ExecuteResult, ExecuteStatus, ExecuteTaskParams,
+    Attachment, ContextMessage, ContextRole, ErrorWord, ExecuteResult, ExecuteStatus,
+    ExecuteTaskParams,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -109,11 +111,40 @@ pub(in crate::rpc) fn id_text<'a>(id: &'a RequestId<'_>) -> Cow<'a, str> {
     }
 }
 
-/// What is asked: the words if there are any, then the attachments.
-pub(super) fn message(text: &str, attachments: Vec<Attachment>) -> Result<Message, NoParts> {
+/// What is asked: the words if there are any, then the attachments. Those whose bytes have no room in a
+/// message come without them and with the reason, so that they are left out and the others taken.
+pub(super) fn message(
+    text: &str,
+    attachments: Vec<Attachment>,
+    room: usize,
+) -> Result<Message, NoParts> {
     let words = (!text.trim().is_empty()).then(|| Part::text(text));
     let parts = words.into_iter().chain(attachments.into_iter().map(part));
-    Message::new(Role::User, parts.collect())
+    let mut parts: Vec<Part> = parts.collect();
+    let bytes = |part: &Part| match part.extra().get(ATTACHMENT) {
+        Some(_) => part.content().map_or(0, |content| content.as_str().len()),
+        None => 0,
+    };
+    // What is said about them is needed whatever becomes of them.
+    let said = Limits::bytes_of(&parts).saturating_sub(parts.iter().map(bytes).sum());
+    let mut room = room.saturating_sub(said + parts.len() * WHY.len() * 2);
+    for part in &mut parts {
+        match room.checked_sub(bytes(part)) {
+            Some(left) => room = left,
+            None => *part = without_room(part),
+        }
+    }
+    Message::new(Role::User, parts)
+}
+
+/// Why an attachment has no bytes.
+const WHY: &str = ErrorWord::FileTooLarge.name();
+
+fn without_room(part: &Part) -> Part {
+    match Json::of(WHY) {
+        Ok(why) => part.outline().with_extra(REFUSED, why),
+        Err(_) => part.outline(),
+    }
 }
 
 /// An attachment as a part, marked for whoever looks after files. An address to fetch it from opens the
@@ -133,7 +164,7 @@ fn part(attachment: Attachment) -> Part {
     }
     let mark = attachment.id.unwrap_or_default();
     if let Ok(mark) = Json::of(&mark) {
-        part = part.with_extra("attachment", mark);
+        part = part.with_extra(ATTACHMENT, mark);
     }
     match (attachment.content_base64, attachment.presigned_url) {
         (Some(content), _) => match Json::of(&content) {
@@ -141,7 +172,7 @@ fn part(attachment: Attachment) -> Part {
             Err(_) => part,
         },
         (None, Some(url)) => match Json::of(&url) {
-            Ok(url) => part.with_extra("fetch", url),
+            Ok(url) => part.with_extra(FETCH, url),
             Err(_) => part,
         },
         (None, None) => part,

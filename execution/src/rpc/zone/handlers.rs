@@ -35,7 +35,8 @@ pub(crate) async fn execute(cx: &Context<'_>, mut params: ExecuteTaskParams) -> 
     let asked = Asked::by(&params, cx.id, cx.origin.trace.as_ref());
     let once = convert::once(cx.id, &params);
     let attachments = params.attachments.take().unwrap_or_default();
-    let message = convert::message(&params.text, attachments);
+    let room = cx.hub().limits().message_bytes;
+    let message = convert::message(&params.text, attachments, room);
     let message = message.map_err(|_| errors::zone::missing(&["text"], true))?;
     // What was begun by the same call before is told from its beginning on.
     let (begun, after) = match params.task_id.take() {
@@ -88,6 +89,7 @@ async fn begin(
         },
         metadata: asked.metadata(),
         once: once.clone(),
+        at_once: true,
         ..NewTask::new(message)
     };
     let task = match (cx.hub().create_task(cx.caller, new).await, once) {
@@ -156,10 +158,6 @@ pub(crate) async fn result(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
 pub(crate) async fn cancel(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
     cx.about(&params.task_id);
     let id = task_id(&params.task_id)?;
-    let state = cx.hub().task(cx.caller, &id).await?.state;
-    if state.is_terminal() {
-        return Err(HubError::TaskFinished { id, state }.into());
-    }
     let task = cx.hub().cancel(cx.caller, &id, None).await?;
     answered(Answer::new(Told::Cancel(CancelResult {
         status: "canceled".to_owned(),
@@ -168,5 +166,8 @@ pub(crate) async fn cancel(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
 }
 
 pub(crate) fn card(cx: &Context<'_>) -> Outcome {
-    answered(Answer::new(Told::Card(Box::new(card::of(cx.zone)))))
+    answered(Answer::new(Told::Card(Box::new(card::of(
+        cx.zone,
+        cx.origin.door,
+    )))))
 }

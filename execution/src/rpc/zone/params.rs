@@ -5,7 +5,7 @@ use crate::rpc::errors::{Fault, zone};
 use crate::rpc::params::read;
 use interzone_jsonrpc::{Kind, RawJson};
 use interzone_protocol::vocab::Json;
-use interzone_protocol::zone::{Attachment, ExecuteTaskParams};
+use interzone_protocol::zone::{Attachment, ExecuteTaskParams, TaskIdParams};
 use std::collections::BTreeMap;
 
 /// The most bytes of an id or a name.
@@ -35,6 +35,31 @@ pub(in crate::rpc) fn execute(raw: Option<&RawJson<'_>>) -> Result<ExecuteTaskPa
     bounded(&params)?;
     Ok(params)
 }
+
+/// Reads the params of a method that names a task.
+pub(in crate::rpc) fn task_id(raw: Option<&RawJson<'_>>) -> Result<TaskIdParams, Fault> {
+    let params: TaskIdParams = match read(raw) {
+        Ok(params) => params,
+        Err(fault) => {
+            let members = match raw {
+                None => Some(BTreeMap::new()),
+                Some(raw) => serde_json::from_str::<BTreeMap<String, Json>>(raw.as_str()).ok(),
+            };
+            let is_absent =
+                |members: BTreeMap<String, Json>| members.get(TASK_ID).is_none_or(Json::is_null);
+            return Err(match members.is_some_and(is_absent) {
+                true => zone::missing(&[TASK_ID], false).into(),
+                false => fault,
+            });
+        }
+    };
+    match params.task_id.trim().is_empty() {
+        true => Err(zone::missing(&[TASK_ID], false).into()),
+        false => Ok(params),
+    }
+}
+
+const TASK_ID: &str = "task_id";
 
 /// What must be there and is not, whatever else is wrong.
 fn absent(text: &str) -> Option<Fault> {
@@ -197,6 +222,36 @@ mod tests {
         ];
         assert!(told.iter().all(|line| !line.contains("secret")));
         insta::assert_snapshot!(told.join("\n"));
+    }
+
+    #[test]
+    fn a_task_that_is_not_named_is_missing() {
+        let told = |text: Option<&str>| {
+            let raw = text.map(|text| RawJson::parse(text).unwrap());
+            match task_id(raw.as_ref()) {
+                Ok(params) => params.task_id,
+                Err(Fault::Wire(error)) => dressed(*error).data.unwrap().to_string(),
+                Err(_) => panic!("{text:?} is no fault of the hub"),
+            }
+        };
+        let missing = r#"{"error_code":"invalid_params","missing":["task_id"]}"#;
+        for absent in [
+            None,
+            Some("{}"),
+            Some(r#"{"task_id":null}"#),
+            Some(r#"{"task_id":" "}"#),
+            Some(r#"{"other":1}"#),
+        ] {
+            assert_eq!(told(absent), missing, "{absent:?}");
+        }
+        assert_eq!(told(Some(r#"{"task_id":"t1"}"#)), "t1");
+        for wrong in ["[]", r#"{"task_id":7}"#] {
+            let told = told(Some(wrong));
+            assert!(
+                told.contains("expected") && !told.contains("missing"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

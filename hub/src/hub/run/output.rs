@@ -1,6 +1,7 @@
 //! What an agent puts out while it runs, on its way into the log.
 
-use super::{Run, TEXT_BYTES, TEXT_WAITS};
+use super::Run;
+use super::text::{TEXT_BYTES, TEXT_WAITS, draft_text};
 use crate::agent::Output;
 use crate::bus::News;
 use crate::error::HubError;
@@ -42,19 +43,23 @@ impl Output for Run {
     }
 
     async fn status(&self, text: &str) -> Result<(), HubError> {
-        self.flush().await?;
+        let _in_order = self.writing.lock().await;
+        let grown = self.grown();
         let decide = |draft: &mut Draft| {
+            draft_text(draft, &grown);
             draft.event(EventBody::Status {
                 text: text.to_owned(),
             });
             Ok(())
         };
         self.write(decide).await?;
+        self.is_written(&grown);
         Ok(())
     }
 
     async fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Result<(), HubError> {
         self.flush().await?;
+        self.settle_in().await?;
         if append {
             return self.add_to_artifact(artifact, last).await;
         }
@@ -115,8 +120,13 @@ impl Run {
 
     /// Writes what was decided; not if somebody else was faster.
     async fn put(&self, draft: Draft) -> Result<bool, HubError> {
+        // What this run knows of the task is older then, whatever comes of it.
+        *self.last_known() = None;
         match draft.write(&self.hub, self.fence()).await {
-            Ok(_) => Ok(true),
+            Ok(task) => {
+                *self.last_known() = Some(task);
+                Ok(true)
+            }
             Err(StoreError::Conflict) => Ok(false),
             Err(StoreError::Fenced) => {
                 self.stop.cancel();

@@ -112,10 +112,21 @@ async fn the_runtime_is_answered_as_everybody_is() {
         .get(format!("{}/.well-known/agent-card.json", runtime.agents))
         .await;
     assert_eq!(card.json()["name"], "Interzone", "{card:?}");
+    // Where they send calls to is a door that is there, by whichever way they ask.
+    let url = card.json()["url"].as_str().unwrap().to_owned();
+    assert!(url.ends_with('/') && !url.ends_with("//"), "{card:?}");
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "get_agent_card"});
+    let card = runtime.invoke(&[], &ask).await;
+    let url = card.json()["result"]["url"].as_str().unwrap().to_owned();
+    assert!(url.ends_with("/invocations"), "{card:?}");
     let lost = runtime
         .get(format!("{}/jsonrpc", runtime.invocations))
         .await;
     assert_eq!(lost.status, 404, "no other door is here");
+    assert!(lost.text.contains("POST /invocations"), "{lost:?}");
+    let lost = runtime.get(format!("{}/invocations", runtime.agents)).await;
+    assert_eq!(lost.status, 404, "no other door is here");
+    assert!(lost.text.contains("POST /\""), "{lost:?}");
     let wrong = runtime
         .get(format!("{}/invocations", runtime.invocations))
         .await;

@@ -1,6 +1,6 @@
 //! Files that agents make, on their way out.
 
-use super::{Setup, World, actor, params, said};
+use super::{Setup, World, actor, params, params_with, said};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interzone_execution::files::FileRules;
@@ -177,6 +177,38 @@ async fn one_file_is_handed_out_and_more_if_the_rules_say_so() {
         let artifacts = result["artifacts"].as_array().map_or(0, Vec::len);
         assert_eq!(artifacts, if per_reply == 0 { 0 } else { per_reply + 1 });
     }
+}
+
+/// A picture of about so many bytes.
+fn picture(bytes: usize) -> String {
+    let length = u32::try_from(bytes).unwrap().to_be_bytes();
+    let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0....".to_vec();
+    png.extend_from_slice(&length);
+    png.extend_from_slice(b"IDAT");
+    png.resize(png.len() + bytes + 4, 0);
+    png.extend_from_slice(b"\0\0\0\0IEND....");
+    STANDARD.encode(&png)
+}
+
+#[tokio::test]
+async fn what_is_over_the_total_is_left_out_and_the_rest_is_taken() {
+    let world = World::new().await;
+    let token = world.token("vz").await;
+    let picture = picture(9 << 20);
+    let file =
+        |name: &str| json!({"name": name, "mimetype": "image/png", "content_base64": picture});
+    let call = params_with(
+        "look",
+        &json!({"attachments": [file("1.png"), file("2.png"), file("3.png")]}),
+    );
+    let answer = world.call(&token, "execute_task", call).await;
+    let result = &answer["result"];
+    assert_eq!(result["status"], "success", "{answer}");
+    let expected = json!([{"name": "3.png", "error_code": "file_too_large"}]);
+    assert_eq!(result["skipped"], expected);
+    let said = result["response_text"].as_str().unwrap();
+    assert!(said.contains("1.png") && said.contains("2.png"), "{said}");
+    assert!(said.contains("all of a message 25 MiB"), "{said}");
 }
 
 #[tokio::test]

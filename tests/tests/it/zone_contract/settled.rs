@@ -88,12 +88,9 @@ async fn a_task_can_be_called_off_and_says_so() {
     let canceled = world.call(&token, "cancel_task", task.clone()).await;
     let expected = json!({"status": "canceled", "task_id": task["task_id"]});
     assert_eq!(canceled["result"], expected);
-    // From then on it is finished like any other.
-    let (code, data) = world.fault(&token, "cancel_task", task.clone()).await;
-    assert_eq!(
-        (code, &data["error_code"], &data["state"]),
-        (-32000, &json!("task_finished"), &json!("canceled"))
-    );
+    // Whoever calls it off again is told the same.
+    let again = world.call(&token, "cancel_task", task.clone()).await;
+    assert_eq!(again["result"], expected);
     let came = world.call(&token, "get_task_result", task.clone()).await["result"].clone();
     assert_eq!(came["status"], "failed");
     assert_eq!(
@@ -106,6 +103,41 @@ async fn a_task_can_be_called_off_and_says_so() {
         (code, &data["error_code"]),
         (-32000, &json!("task_finished"))
     );
+}
+
+#[tokio::test]
+async fn however_many_call_a_task_off_at_once_all_are_told_the_same() {
+    let may_end = Arc::new(Semaphore::new(0));
+    let world = hasty(&may_end).await;
+    let token = world.token("vz").await;
+    let task = json!({"task_id": world.ask(&token, "x").await["task_id"]});
+    let calls = (0..16).map(|_| world.call(&token, "cancel_task", task.clone()));
+    let expected = json!({"status": "canceled", "task_id": task["task_id"]});
+    for answer in futures_util::future::join_all(calls).await {
+        assert_eq!(answer["result"], expected, "{answer}");
+    }
+    // One that has ended in another way is not called off. The first may not have heard yet that it
+    // was, so there is leave for both.
+    may_end.add_permits(2);
+    let done = world.ask(&token, "y").await;
+    let done = json!({"task_id": done["task_id"]});
+    until_done(&world, &token, &done).await;
+    let (code, data) = world.fault(&token, "cancel_task", done).await;
+    assert_eq!(
+        (code, &data["error_code"], &data["state"]),
+        (-32000, &json!("task_finished"), &json!("completed"))
+    );
+}
+
+/// Waits until a task has its result.
+async fn until_done(world: &World, token: &str, task: &Value) {
+    loop {
+        let came = world.call(token, "get_task_result", task.clone()).await;
+        if came["result"]["status"] == "completed" {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -143,7 +175,6 @@ async fn an_unknown_or_foreign_task_is_not_found() {
     for task in [
         theirs,
         json!("nobodys"),
-        json!(""),
         json!("no/task"),
         json!("x".repeat(900)),
     ] {
@@ -158,6 +189,19 @@ async fn an_unknown_or_foreign_task_is_not_found() {
                 (code, &data["error_code"]),
                 (-32000, &json!("task_not_found"))
             );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_named_is_missing() {
+    let world = World::new().await;
+    let token = world.token("vz").await;
+    for method in ["get_task_result", "cancel_task"] {
+        for params in [json!({}), json!({"task_id": null}), json!({"task_id": ""})] {
+            let (code, data) = world.fault(&token, method, params).await;
+            assert_eq!((code, &data["missing"]), (-32602, &json!(["task_id"])));
+            assert_eq!(data["error_code"], "invalid_params");
         }
     }
 }

@@ -66,6 +66,7 @@ fn attachments_are_marked_parts() {
             attachment("text/csv", None, Some("https://x/2")),
             attachment("text/csv", None, None),
         ],
+        usize::MAX,
     );
     let parts = serde_json::to_string(asked.unwrap().parts()).unwrap();
     assert_eq!(
@@ -76,7 +77,39 @@ fn attachments_are_marked_parts() {
             r#"{"type":"FilePart","mimeType":"text/csv","filename":"a","size":3,"attachment":""}]"#
         )
     );
-    assert!(message("", Vec::new()).is_err());
+    assert!(message("", Vec::new(), 0).is_err());
+}
+
+#[test]
+fn what_has_no_room_comes_without_its_bytes() {
+    let file = |name: &str, bytes: usize| Attachment {
+        id: None,
+        name: name.to_owned(),
+        mimetype: "image/png".to_owned(),
+        size: None,
+        content_base64: Some("A".repeat(bytes)),
+        presigned_url: None,
+    };
+    let files = || vec![file("1", 4_000), file("2", 4_000), file("3", 400)];
+    let asked = message("look", files(), 6_000).unwrap();
+    assert!(Limits::bytes_of(asked.parts()) <= 6_000);
+    let there: Vec<_> = asked
+        .parts()
+        .iter()
+        .map(|part| part.content().is_some())
+        .collect();
+    assert_eq!(there, [true, true, false, true]);
+    let why: String = asked.parts()[2]
+        .extra()
+        .get(REFUSED)
+        .unwrap()
+        .decode()
+        .unwrap();
+    assert_eq!(why, "file_too_large");
+    // However little room there is, what is said about them is there.
+    let asked = message("look", files(), 0).unwrap();
+    assert_eq!(asked.parts().len(), 4);
+    assert_eq!(asked.text(), "look");
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! Where agents work: how many seats each has, who sits on them, and how they are taken. Runs that were
+//! found in the queue and runs that begin with their task share the same seats.
+
+use super::attend::Attendant;
+use super::options::WorkerOptions;
+use futures_util::FutureExt;
+use interzone_hub::{Agent, Birth, Hub, Run, Seat};
+use interzone_protocol::vocab::AgentId;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// All seats of a node.
+pub(super) struct Floor {
+    pub(super) options: Arc<WorkerOptions>,
+    pub(super) agents: Vec<Seats>,
+    /// Room for runs of any agent.
+    pub(super) node: Arc<Semaphore>,
+    /// Rings when there may be work to look for.
+    pub(super) bell: Arc<Notify>,
+    pub(super) stop: CancellationToken,
+    attendant: Arc<Attendant>,
+    /// Whether something may wait for a seat to be free.
+    hungry: Arc<AtomicBool>,
+    /// Dropping it cuts off who works.
+    running: Mutex<JoinSet<()>>,
+}
+
+/// An agent and its room for runs.
+pub(super) struct Seats {
+    pub(super) agent: Arc<dyn Agent>,
+    pub(super) free: Arc<Semaphore>,
+}
+
+/// A seat on the node and one of the agent's.
+type Places = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Floor {
+    pub(super) fn new(
+        hub: &Hub,
+        options: Arc<WorkerOptions>,
+        attendant: Arc<Attendant>,
+        node: Arc<Semaphore>,
+        bell: Arc<Notify>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        let seats = |agent: &Arc<dyn Agent>| Seats {
+            agent: agent.clone(),
+            free: Arc::new(Semaphore::new(agent.info().concurrency.max(1))),
+        };
+        Arc::new(Self {
+            agents: hub.agents().iter().map(seats).collect(),
+            options,
+            node,
+            bell,
+            stop,
+            attendant,
+            hungry: Arc::default(),
+            running: Mutex::default(),
+        })
+    }
+
+    fn seats(&self, agent: &AgentId) -> Option<&Seats> {
+        let mut agents = self.agents.iter();
+        agents.find(|seats| seats.agent.info().id == *agent)
+    }
+
+    /// Says whether something may wait for a seat, so that it is looked for when one is free.
+    pub(super) fn more_waits(&self, hungry: bool) {
+        self.hungry.store(hungry, Ordering::Relaxed);
+    }
+
+    /// A seat for a run that begins with its task, if one is free.
+    pub(super) fn seat(self: &Arc<Self>, agent: &AgentId) -> Option<Seat> {
+        let seats = self.seats(agent).filter(|seats| seats.agent.is_available());
+        let seats = seats.filter(|_| !self.stop.is_cancelled())?;
+        let places = self.places(seats)?;
+        let (floor, agent) = (Arc::downgrade(self), seats.agent.clone());
+        Some(Seat {
+            node: self.options.node.clone(),
+            lease: self.options.lease,
+            begin: Box::new(move |birth: Birth| {
+                if let Some(floor) = floor.upgrade() {
+                    let attendant = floor.attendant.clone();
+                    floor.work(async move {
+                        let _places = places;
+                        if let Some(run) = birth.await {
+                            attendant.attend(agent, run).await;
+                        }
+                    });
+                }
+            }),
+        })
+    }
+
+    /// Has a run that was found in the queue attended. Others may have taken the seat that was free when
+    /// it was looked for; then it waits for one, and goes back if that takes too long.
+    pub(super) fn take(&self, run: Arc<Run>) {
+        let Some(seats) = self.seats(&run.item().agent) else {
+            return;
+        };
+        let (attendant, agent) = (self.attendant.clone(), seats.agent.clone());
+        // At once, so that the next look counts it.
+        if let Some(places) = self.places(seats) {
+            self.work(async move {
+                attendant.attend(agent, run).await;
+                drop(places);
+            });
+            return;
+        }
+        let (node, own) = (self.node.clone(), seats.free.clone());
+        let patience = self.options.lease / 3;
+        self.work(async move {
+            let places = async { (node.acquire_owned().await, own.acquire_owned().await) };
+            match tokio::time::timeout(patience, places).await {
+                Ok((Ok(_node), Ok(_own))) => attendant.attend(agent, run).await,
+                _ => attendant.leave(&run).await,
+            }
+        });
+    }
+
+    /// A seat, if one is free.
+    fn places(&self, seats: &Seats) -> Option<Places> {
+        let free = |room: &Arc<Semaphore>| room.clone().try_acquire_owned().ok();
+        Some((free(&self.node)?, free(&seats.free)?))
+    }
+
+    /// Begins work that ends with a look for more, if more may wait.
+    fn work(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let (bell, hungry) = (self.bell.clone(), self.hungry.clone());
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        while running.try_join_next().is_some() {}
+        running.spawn(async move {
+            if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+                tracing::error!("whoever attended a run broke; its task is taken up again when its lease is over");
+            }
+            if hungry.load(Ordering::Relaxed) {
+                bell.notify_one();
+            }
+        });
+    }
+
+    /// Waits until nobody sits here any more.
+    pub(super) async fn empty(&self) {
+        let mut running = {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *running)
+        };
+        while running.join_next().await.is_some() {}
+        // Who had a seat when it was time to stop may have sat down since.
+        let all = u32::try_from(self.options.runs.max(1)).unwrap_or(u32::MAX);
+        drop(self.node.acquire_many(all).await);
+    }
+}

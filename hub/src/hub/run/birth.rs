@@ -1,0 +1,192 @@
+//! Runs that begin with their task: claimed in the commit that makes it, so that nobody has to look for
+//! it, and given to the agent without reading what was just written.
+
+use super::{Growing, Run};
+use crate::agent::Turn;
+use crate::bus::News;
+use crate::event::Subject;
+use crate::hub::Hub;
+use crate::hub::draft::Draft;
+use crate::packed::has_address;
+use crate::ports::{StoreError, WorkClaim, WorkItem};
+use crate::task::Task;
+use interzone_protocol::vocab::{AgentId, Message, TaskState, Timestamp};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{broadcast, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Whoever has room for a run of this agent on this node.
+pub type Desk = dyn Fn(&AgentId) -> Option<Seat> + Send + Sync;
+
+/// A task on its way into the store, and the run that begins with it.
+pub type Birth = Pin<Box<dyn Future<Output = Option<Arc<Run>>> + Send>>;
+
+/// Room for one run. It is free again when this is dropped, or when the run that was begun has ended.
+pub struct Seat {
+    /// The name of this node.
+    pub node: String,
+    /// How long a claim lasts.
+    pub lease: Duration,
+    /// Waits for the run, and attends it if there is one. Whoever asks does not wait for that, and may go:
+    /// a task that is made and claimed must be begun.
+    pub begin: Box<dyn FnOnce(Birth) + Send>,
+}
+
+/// What is known of a task that was made a moment ago.
+pub(super) struct Newborn {
+    task: Task,
+    message: Message,
+    history: Vec<Message>,
+    /// All that has happened to it since.
+    news: broadcast::Receiver<News>,
+}
+
+impl Hub {
+    /// Lets tasks that somebody waits for be begun at once where there is a seat. It counts for as long
+    /// as the desk lives.
+    pub fn begin_at(&self, desk: &Arc<Desk>) {
+        let kept = self.inner.desk.write();
+        *kept.unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(desk));
+    }
+
+    /// A seat for this agent, if there is one on this node.
+    pub(in crate::hub) fn seat(&self, agent: &AgentId) -> Option<Seat> {
+        let kept = self.inner.desk.read();
+        let kept = kept.unwrap_or_else(PoisonError::into_inner);
+        let desk = kept.as_ref().and_then(Weak::upgrade)?;
+        drop(kept);
+        desk(agent)
+    }
+
+    /// Makes a task and claims it for a seat. What the seat gets is the task that was made, unless another
+    /// was before it.
+    pub(in crate::hub) async fn create_at(
+        &self,
+        seat: Seat,
+        draft: Draft,
+    ) -> Result<Task, StoreError> {
+        let now = self.now();
+        let claim = WorkClaim {
+            node: seat.node,
+            wanted: vec![(draft.task.agent.clone(), 1)],
+            now,
+            until: now.after(seat.lease),
+        };
+        let news = self.inner.bus.listen(&draft.subject());
+        let said = draft.said();
+        let (tell, told) = oneshot::channel();
+        let hub = self.clone();
+        (seat.begin)(Box::pin(async move {
+            match draft.write_and_claim(&hub, None, Some(&claim)).await {
+                Ok((task, items)) => {
+                    // Whoever asked may have gone; the task is begun all the same.
+                    let _ = tell.send(Ok(task.clone()));
+                    let item = items.into_iter().next()?;
+                    let newborn = said.filter(|_| item.task_id == task.id);
+                    let newborn = newborn.and_then(|mut said| {
+                        let message = said.pop()?;
+                        Some(Newborn {
+                            task,
+                            message,
+                            history: said,
+                            news,
+                        })
+                    });
+                    Some(Arc::new(Run::new(&hub, item, &claim.node, now, newborn)))
+                }
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                    None
+                }
+            }
+        }));
+        let lost = |_| Err(StoreError::InDoubt("the node is leaving".to_owned()));
+        told.await.unwrap_or_else(lost)
+    }
+}
+
+impl Run {
+    pub(super) fn new(
+        hub: &Hub,
+        item: WorkItem,
+        node: &str,
+        now: Timestamp,
+        newborn: Option<Newborn>,
+    ) -> Self {
+        let known = newborn.as_ref().map(|newborn| newborn.task.clone());
+        Self {
+            hub: hub.clone(),
+            item,
+            node: node.to_owned(),
+            claimed_at: now,
+            stop: CancellationToken::new(),
+            text: Mutex::new(Growing {
+                written: 0,
+                length: 0,
+                waiting: String::new(),
+                since: now,
+            }),
+            asked: OnceLock::new(),
+            no_address: AtomicBool::new(false),
+            writing: tokio::sync::Mutex::new(()),
+            newborn: Mutex::new(newborn),
+            news: Mutex::new(None),
+            unmoved: AtomicBool::new(false),
+            known: Mutex::new(known),
+        }
+    }
+
+    /// The turn of a task that was made with this claim, a moment ago. That it is being worked at is
+    /// written along with whatever the run writes first, or soon by [`Run::settle_in`].
+    pub(super) fn newborn_turn(&self) -> Option<Turn> {
+        let newborn = {
+            let mut newborn = self.newborn.lock().unwrap_or_else(PoisonError::into_inner);
+            newborn.take()?
+        };
+        let lease = self.item.until.since(self.claimed_at);
+        // If the node was away meanwhile, the claim may be somebody else's by now.
+        if self.hub.now().since(self.claimed_at) > lease / 3 {
+            return None;
+        }
+        let Newborn {
+            mut task,
+            message,
+            history,
+            news,
+        } = newborn;
+        *self.news.lock().unwrap_or_else(PoisonError::into_inner) = Some(news);
+        self.unmoved.store(true, Ordering::Relaxed);
+        let _ = self
+            .asked
+            .set(u32::try_from(history.len()).unwrap_or(u32::MAX));
+        let addressed = |said: &Message| said.parts().iter().any(has_address);
+        let none = !addressed(&message) && !history.iter().any(addressed);
+        self.no_address.store(none, Ordering::Relaxed);
+        task.state = TaskState::Working;
+        Some(Turn {
+            task,
+            message,
+            history,
+            attempt: self.item.attempt,
+            stop: self.stop.clone(),
+        })
+    }
+
+    /// What happens to the task: from its beginning on if it began with this claim, and whether that is so.
+    pub(super) fn listen(&self) -> (broadcast::Receiver<News>, bool) {
+        let kept = {
+            let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+            news.take()
+        };
+        match kept {
+            Some(news) => (news, true),
+            None => {
+                let subject = Subject::Task(self.item.task_id.clone());
+                (self.hub.inner.bus.listen(&subject), false)
+            }
+        }
+    }
+}
