@@ -5,7 +5,9 @@ pub mod api;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod ids;
+pub mod install;
 pub mod signature;
+pub mod socket;
 pub mod tokens;
 pub mod vault;
 

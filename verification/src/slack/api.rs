@@ -21,12 +21,11 @@ pub mod users;
 
 pub use args::Args;
 pub use error::SlackError;
-pub(super) use hosts::is_loopback;
 pub use method::Method;
 
 use super::tokens::Installation;
 use answer::Answer;
-use hosts::Hosts;
+use hosts::{Hosts, is_loopback};
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use interzone_edge::tls::Trust;
@@ -122,6 +121,13 @@ impl Slack {
     /// Where the API is.
     pub fn api_url(&self) -> &Url {
         &self.inner.api
+    }
+
+    /// Whether an address that Slack's API named may be spoken to.
+    pub(super) fn is_ours(&self, url: &Url) -> bool {
+        let Inner { api, hosts, .. } = &*self.inner;
+        // On one machine the parts of a stand-in may be on several ports.
+        hosts.allows(url) || (is_loopback(url) && is_loopback(api))
     }
 
     /// Calls a method with a workspace's token.

@@ -44,7 +44,7 @@ fn is_slacks(url: &Url) -> bool {
 }
 
 /// Whether an address is on this machine.
-pub(in crate::slack) fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
