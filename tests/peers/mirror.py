@@ -1,6 +1,6 @@
 """A command agent that tells what it was given, so that a test can look at it.
 
-Its answer is JSON: the text, the history with roles, and the names of the files. `long N` answers with N
+Its answer is JSON: the text, the history with who said it, and the names of the files. `long N` answers with N
 characters in paragraphs instead, `長文 N` the same in Japanese, and `nothing` with no text at all.
 """
 
@@ -12,11 +12,17 @@ def text_of(message):
     return "".join(part.get("content") or "" for part in message["parts"] if part["type"] == "TextPart")
 
 
+def who(message):
+    return message["role"], (message.get("metadata") or {}).get("user")
+
+
 def paragraphs(sentence, length):
     line = sentence * 4
     text = ""
+    number = 0
     while len(text) < length:
-        text += line + "\n\n"
+        number += 1
+        text += f"{number} {line}\n\n"
     return text[:length].rstrip()
 
 
@@ -34,7 +40,7 @@ def answer(params):
     return json.dumps(
         {
             "text": text,
-            "history": [[message["role"], text_of(message)] for message in params.get("history") or []],
+            "history": [[*who(message), text_of(message)] for message in params.get("history") or []],
             "metadata": params.get("metadata"),
         },
         ensure_ascii=False,

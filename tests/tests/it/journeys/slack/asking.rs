@@ -9,7 +9,7 @@ use std::process::Command;
 async fn a_mention_is_answered_in_its_thread_once_and_as_it_grows() {
     let place = Plan::new().start().await;
     let thread = place
-        .ask(seed::ALEX, seed::GENERAL, "@interzone stream 40")
+        .ask(seed::ALEX, seed::GENERAL, "@interzone stream 200")
         .await;
     assert_eq!(thread.len(), 2, "the question and one answer: {thread:#?}");
     let answer = &thread[1];

@@ -84,10 +84,9 @@ async fn fault_1_what_is_not_signed_is_refused_whatever_is_left_out() {
     ] {
         assert_eq!(sent(&place, &body, headers).await, 401, "{headers:?}");
     }
-    assert!(
-        place.slack.look(|workspace| calls(workspace)).is_empty(),
-        "nothing came of it"
-    );
+    let mut calls = place.slack.look(calls);
+    calls.retain(|call| !call.starts_with("api.test"));
+    assert!(calls.is_empty(), "nothing came of it: {calls:?}");
     let headers = [(time, fresh.as_str()), (sign, good.as_str())];
     assert_eq!(sent(&place, &body, &headers).await, 200, "the real one");
     let ask = json!({"type": "url_verification", "challenge": "c"}).to_string();
