@@ -1,6 +1,6 @@
 use super::*;
 use crate::reply::plan::{answered, failed};
-use crate::reply::testing::{Fault, Stage, answer, question, with_file};
+use crate::reply::tests::{Fault, Stage, answer, question, with_file};
 use interzone_protocol::zone::ErrorWord;
 
 fn live(stage: &Stage, attempt: u32) -> Live {
@@ -10,7 +10,7 @@ fn live(stage: &Stage, attempt: u32) -> Live {
 }
 
 /// Waits until Slack shows what is wanted.
-async fn until(stage: &Stage, wanted: impl Fn(&crate::reply::testing::World) -> bool) {
+async fn until(stage: &Stage, wanted: impl Fn(&crate::reply::tests::World) -> bool) {
     let mut calls = stage.calls();
     loop {
         if wanted(&stage.world()) {

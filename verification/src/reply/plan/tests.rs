@@ -1,5 +1,5 @@
 use super::*;
-use crate::reply::testing::{answer, question, with_file};
+use crate::reply::tests::{answer, question, with_file};
 use crate::slack::ids::Ts;
 use interzone_protocol::zone::Skipped;
 use std::fmt::Write;

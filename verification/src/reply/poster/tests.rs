@@ -2,7 +2,7 @@ use super::*;
 use crate::question::PlaceKind;
 use crate::reply::effect::{Left, Standing};
 use crate::reply::plan::{answered, failed, refused, stopped};
-use crate::reply::testing::{Fault, Stage, answer, claimed, question, with_file};
+use crate::reply::tests::{Fault, Stage, answer, claimed, question, with_file};
 use crate::slack::ids::Ts;
 use crate::texts::{Language, Refusal};
 use interzone_hub::NewEntry;

@@ -154,7 +154,7 @@ fn markdown() -> impl Strategy<Value = String> {
         1 => "\\PC{0,80}",
         1 => "[👍🏽é🇯🇵‍]{0,40}",
     ];
-    proptest::collection::vec(line, 0..60).prop_map(|lines| lines.join("\n"))
+    proptest::collection::vec(line, 0..25).prop_map(|lines| lines.join("\n"))
 }
 
 proptest! {
