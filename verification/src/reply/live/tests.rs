@@ -1,3 +1,5 @@
+//! Whether a reply is shown while it comes, and ends as it was meant.
+
 use super::*;
 use crate::reply::plan::{answered, failed};
 use crate::reply::tests::{Fault, Stage, answer, question, with_file};

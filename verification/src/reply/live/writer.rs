@@ -339,7 +339,7 @@ mod tests {
         tell.send_modify(|now| now.text.push('x'));
         let began = Instant::now();
         let more = async {
-            sleep(Duration::from_millis(600)).await;
+            tokio::time::advance(Duration::from_millis(600)).await;
             tell.send_modify(|now| now.text.push_str(&"x".repeat(PLENTY)));
         };
         let (went, ()) = tokio::join!(enough(&mut hears, 0, began, BEAT), more);

@@ -1,3 +1,5 @@
+//! Whether what came of a question is planned as it should be, once.
+
 use super::*;
 use crate::reply::tests::{answer, question, with_file};
 use crate::slack::ids::Ts;

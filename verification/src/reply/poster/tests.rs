@@ -1,3 +1,5 @@
+//! Whether each entry stands in Slack once, whatever goes wrong on the way.
+
 use super::*;
 use crate::question::PlaceKind;
 use crate::reply::effect::{Left, Standing};

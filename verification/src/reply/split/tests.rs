@@ -1,3 +1,5 @@
+//! Whether a long answer is cut where a reader would cut it, and nothing is lost.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -186,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_with_a_cut_block_closes_it(body in "([a-z]{1,30}\n){10,60}") {
+    fn a_message_with_a_cut_block_closes_it(body in "([a-z]{10,30}\n){10,60}") {
         let text = format!("```py\n{body}```");
         let pieces = split(&text, 100);
         prop_assert!(pieces.len() > 1);
