@@ -197,6 +197,11 @@ impl Shown {
             let slack = self.desk.slack.hasty();
             match slack.chat_append_stream(&self.at, &more).await {
                 Ok(()) => left.said = text,
+                // Slack ends streams by itself after a while; the message can still be changed.
+                Err(error) if error.is("message_not_in_streaming_state") => {
+                    self.has_button.store(true, Ordering::Relaxed);
+                    return self.change(said, ts, left).await;
+                }
                 Err(error) => {
                     if !skip(&error, &mut said).await {
                         sure = !error.may_have_happened();

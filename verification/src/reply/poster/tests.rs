@@ -115,6 +115,16 @@ async fn where_blocks_are_not_taken_the_text_goes_alone() {
 }
 
 #[tokio::test]
+async fn where_only_the_buttons_are_not_taken_the_rest_stays() {
+    let stage = Stage::new().await;
+    stage.fault("chat.postMessage", Fault::Word("invalid_blocks"));
+    stage.carry_all(plain("**Hello**")).await;
+    let world = stage.world();
+    assert_eq!(world.texts(), ["**Hello**"]);
+    assert!(world.messages[0].has("markdown") && !world.messages[0].has("context_actions"));
+}
+
+#[tokio::test]
 async fn a_message_that_is_too_long_for_slack_goes_in_parts_each_once() {
     let text = "A sentence that is said. ".repeat(400);
     for standing in [None, Some("A sentence")] {
