@@ -2,6 +2,7 @@
 
 use super::{PATIENCE, Setup, World};
 use interzone_playground::seed;
+use interzone_verification::slack::socket::{Ack, Envelopes};
 use interzone_verification::{AskOptions, FEEDBACK_ACTION, Question, STOP_ACTION};
 use serde_json::json;
 use std::time::Duration;
@@ -99,12 +100,9 @@ async fn what_is_stopped_before_it_began_is_not_begun() {
         "container": {"message_ts": ts, "channel_id": seed::DM_ALEX, "thread_ts": ts},
         "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": "9.9"}],
     });
-    world
-        .running()
-        .zone
-        .take_action_json(&payload)
-        .await
-        .unwrap();
+    let payload = bytes::Bytes::from(payload.to_string());
+    let zone = &world.running().zone;
+    assert_eq!(zone.envelope("interactive", payload).await, Ack::Done);
     let hub = &world.running().hub;
     let waiting = async {
         let key = [interzone_verification::ERRAND_CHANNEL.to_owned()];
