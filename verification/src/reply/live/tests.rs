@@ -152,10 +152,9 @@ async fn a_beginning_whose_answer_is_lost_is_found_again() {
 async fn a_mention_that_comes_in_pieces_calls_nobody() {
     let stage = Stage::new().await;
     let live = live(&stage, 1);
-    for piece in ["Hi <", "!chan", "nel>", " all"] {
-        live.text(piece);
-        tokio::task::yield_now().await;
-    }
+    live.text("Hi <!");
+    until(&stage, |world| world.texts() == ["Hi "]).await;
+    live.text("channel> all");
     until(&stage, |world| world.texts().concat().ends_with("all")).await;
     assert_eq!(stage.world().texts(), ["Hi <\u{2060}!channel> all"]);
 }
