@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Programs of others that the tests talk to: the ACP Python SDK, a certified OAuth2 server, AWS's own
-# judge of signatures and what they need, of the versions that tests/peers/ pins, from whatever
+# judge of signatures, Slack's SDKs and what they need, of the versions that tests/peers/ pins, from whatever
 # registries the machine uses. They are installed once, below the target folder, and again when the
 # pins change.
 set -euo pipefail

@@ -8,6 +8,7 @@ pub(crate) mod chat;
 mod conversations;
 pub(crate) mod files;
 pub(crate) mod multipart;
+mod pace;
 pub(crate) mod reactions;
 mod stream;
 mod users;

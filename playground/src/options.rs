@@ -45,6 +45,8 @@ pub struct PlaygroundOptions {
     pub client_secret: Secret,
     /// Whether tokens of the OAuth2 flow run out after twelve hours and come with a refresh token.
     pub rotation: bool,
+    /// Whether calls are limited as Slack limits them: one post a second in a channel, and the tiers.
+    pub rate_limits: bool,
     /// How long the app may take to acknowledge.
     pub ack_time: Duration,
     /// After which waits an event is sent again that was not acknowledged.
@@ -102,6 +104,7 @@ impl Default for PlaygroundOptions {
             client_id: "playground.client".to_owned(),
             client_secret: Secret::new("playground client secret"),
             rotation: false,
+            rate_limits: false,
             ack_time: Duration::from_secs(3),
             retry_delays: vec![
                 Duration::ZERO,

@@ -71,6 +71,8 @@ pub struct Workspace {
     pub(crate) files: BTreeMap<String, File>,
     pub(crate) statuses: BTreeMap<(String, String), Status>,
     pub(crate) tokens: Tokens,
+    /// When each method is free again, where Slack's limits are kept.
+    pub(crate) paces: Option<BTreeMap<String, Duration>>,
     pub(crate) outgoing: VecDeque<Outgoing>,
     pub(crate) calls: VecDeque<Call>,
     pub(crate) deliveries: VecDeque<Delivery>,
@@ -106,6 +108,7 @@ impl Workspace {
             files: BTreeMap::new(),
             statuses: BTreeMap::new(),
             tokens: Tokens::new(options),
+            paces: options.rate_limits.then(BTreeMap::new),
             outgoing: VecDeque::new(),
             calls: VecDeque::new(),
             deliveries: VecDeque::new(),

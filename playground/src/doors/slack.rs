@@ -36,6 +36,9 @@ pub(super) async fn call(shared: &Arc<Shared>, name: &str, parts: &Parts, body: 
     faulty(shared, name, number, || match &args {
         Err(refused) => answer(Err(refused.clone()), None),
         Ok(args) => {
+            if let Some(seconds) = shared.change(|workspace| workspace.too_soon(name, args)) {
+                return limited(seconds);
+            }
             let (made, scopes) = shared.change(|workspace| api::call(workspace, name, args));
             answer(made, scopes)
         }
@@ -63,6 +66,14 @@ fn answer(made: api::Answer, scopes: Option<String>) -> Answered {
         response.headers_mut().insert(SCOPES, scopes);
     }
     (response, word)
+}
+
+/// The answer to a call that comes too soon.
+fn limited(seconds: u64) -> Answered {
+    let said = Refused::new("ratelimited").json(None);
+    let mut response = json(StatusCode::TOO_MANY_REQUESTS, &said);
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    (response, "ratelimited".to_owned())
 }
 
 /// Lets a call have its effect, unless something is to go wrong before or after.
@@ -94,18 +105,8 @@ pub(super) async fn faulty(
             response
         }
         Some(Deed::Fault(what)) => match what {
-            What::RateLimited(seconds) => {
-                note("ratelimited");
-                let said = Refused::new("ratelimited").json(None);
-                let mut response = json(StatusCode::TOO_MANY_REQUESTS, &said);
-                response.headers_mut().insert(RETRY_AFTER, seconds.into());
-                response
-            }
-            What::Refuse(word) => {
-                let (response, word) = answer(Err(Refused::new(word)), None);
-                note(&word);
-                response
-            }
+            What::RateLimited(seconds) => done(limited(seconds)),
+            What::Refuse(word) => done(answer(Err(Refused::new(word)), None)),
             What::Status(status) => {
                 note(&status.to_string());
                 let status = StatusCode::from_u16(status);

@@ -181,7 +181,11 @@ async fn talk(shared: &Shared, socket: &mut Socket, orders: &mut mpsc::Receiver<
                     Ok(())
                 }
                 Heard::Binary | Heard::Sign => Ok(()),
-                Heard::NoRoom | Heard::End => return,
+                Heard::NoRoom | Heard::End => {
+                    // Who says goodbye waits for the same.
+                    let _ = socket.close(1000, "goodbye").await;
+                    return;
+                }
             },
             order = orders.recv() => match order {
                 Some(Order::Say(text)) => socket.say(text).await,

@@ -13,6 +13,7 @@ export const world = {
 export const keyOf = (channel, ts) => `${channel}/${ts}`;
 
 const listeners = new Set();
+const endings = new Map();
 
 /** Tells `listener` of every change, its kind and what it is about, until what it gives is called. */
 export function listen(listener) {
@@ -91,6 +92,10 @@ function take(change) {
       const key = keyOf(change.channel, change.thread_ts);
       if (change.text) world.statuses.set(key, change.text);
       else world.statuses.delete(key);
+      clearTimeout(endings.get(key));
+      endings.delete(key);
+      // Slack takes a status away after two minutes, and says nothing of it.
+      if (change.text) endings.set(key, setTimeout(() => take({ ...change, text: "" }), 120_000));
       tell("status", change);
       break;
     }

@@ -1,8 +1,10 @@
 //! What goes wrong on request.
 
 use crate::house::{Bot, PATIENCE, client};
+use interzone_edge::clock::Clock;
 use interzone_playground::{Playground, PlaygroundOptions, What, When, seed};
 use serde_json::json;
+use std::time::Duration;
 
 async fn start() -> (Playground, Bot) {
     let playground = Playground::start(PlaygroundOptions::default()).await;
@@ -137,4 +139,38 @@ async fn faults_can_be_ordered_from_outside() {
     let calls = client().get(at.replace("faults", "calls")).send().await;
     let calls = calls.unwrap().text().await.unwrap();
     assert!(calls.contains("fatal_error") && !calls.contains("xoxb"));
+}
+
+#[tokio::test]
+async fn calls_are_limited_as_slack_limits_them_where_that_is_asked_for() {
+    let clock = Clock::set(1_800_000_000);
+    let options = PlaygroundOptions {
+        rate_limits: true,
+        clock: clock.clone(),
+        ..PlaygroundOptions::default()
+    };
+    let playground = Playground::start(options).await.unwrap();
+    let bot = Bot::of(&playground);
+    for _ in 0..3 {
+        bot.good("chat.postMessage", POST).await;
+    }
+    let fourth = bot.request("chat.postMessage", POST).send().await.unwrap();
+    assert_eq!(fourth.status(), 429);
+    assert_eq!(fourth.headers()["retry-after"], "1");
+    let elsewhere = [("channel", seed::DM_HANA), POST[1]];
+    bot.good("chat.postMessage", &elsewhere).await;
+    clock.advance(Duration::from_secs(1));
+    bot.good("chat.postMessage", POST).await;
+    let again = bot.request("chat.postMessage", POST).send().await.unwrap();
+    assert_eq!(again.status(), 429);
+    // A tier counts a minute.
+    for _ in 0..20 {
+        bot.bad("chat.startStream", &[]).await;
+    }
+    let more = bot.request("chat.startStream", &[]).send().await.unwrap();
+    assert_eq!(
+        (more.status().as_u16(), &more.headers()["retry-after"]),
+        (429, &"3".parse().unwrap())
+    );
+    assert_eq!(posts(&playground), 4);
 }

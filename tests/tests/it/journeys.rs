@@ -4,7 +4,7 @@
 
 mod balancer;
 mod certificates;
-mod peers;
+pub(crate) mod peers;
 mod tokens;
 mod watching;
 mod web;

@@ -5,6 +5,8 @@ mod hub;
 #[cfg(test)]
 mod journeys;
 #[cfg(test)]
+mod playground;
+#[cfg(test)]
 mod transports;
 #[cfg(test)]
 mod verification;

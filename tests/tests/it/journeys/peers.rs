@@ -28,6 +28,11 @@ pub(crate) fn python() -> String {
     told("INTERZONE_TEST_PYTHON")
 }
 
+/// Where the Node peers are.
+pub(crate) fn node_modules() -> String {
+    told("INTERZONE_TEST_NODE_MODULES")
+}
+
 /// A program of `tests/peers/`.
 pub(crate) fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -86,7 +91,7 @@ impl Oidc {
     pub(crate) fn start() -> Self {
         let mut child = Command::new("node")
             .arg(program("oidc.mjs"))
-            .arg(told("INTERZONE_TEST_NODE_MODULES"))
+            .arg(node_modules())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
