@@ -19,9 +19,6 @@ use tokio_util::sync::CancellationToken;
 /// How long an agent that is cut off may take to come to an end.
 const CUT: Duration = Duration::from_secs(1);
 
-/// How long a task may be worked at before that is written by itself.
-const SOON: Duration = Duration::from_millis(50);
-
 /// The waits between attempts to write: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -89,7 +86,7 @@ impl Attendant {
                 run.watch_for_cancel(),
                 self.keep_lease(run, claimed),
                 paper.keep(),
-                settle_in(run)
+                self.settle_in(run)
             );
             lease
         };
@@ -167,6 +164,15 @@ impl Attendant {
             }
         }
         std::future::pending().await
+    }
+
+    /// Says that the task is being worked at, unless it is done before anybody would look.
+    async fn settle_in(&self, run: &Run) {
+        tokio::time::sleep(self.options.settle_after).await;
+        if let Err(error) = run.settle_in().await {
+            // It is said along with whatever the run says next.
+            tracing::debug!(%error, "it is not written yet that a task is worked at");
+        }
     }
 
     /// Waits for an agent that was told to stop, and cuts it off if it goes on.
@@ -289,15 +295,6 @@ async fn with_files(
     add_skipped(outcome, &prepared.skipped, &prepared.sentence, &listener)
         .await
         .map_err(refused)
-}
-
-/// Says that the task is being worked at, unless it is done before anybody would look.
-async fn settle_in(run: &Run) {
-    tokio::time::sleep(SOON).await;
-    if let Err(error) = run.settle_in().await {
-        // It is said along with whatever the run says next.
-        tracing::debug!(%error, "it is not written yet that a task is worked at");
-    }
 }
 
 fn written(run: &Run, ended: Result<Task, HubError>, word: &'static str) -> &'static str {

@@ -26,6 +26,9 @@ pub struct WorkerOptions {
     pub stop_grace: Duration,
     /// How often the workers look by themselves, for what nobody told them of.
     pub look_every: Duration,
+    /// How long a task that is begun as it is made may be worked at before that is written by itself,
+    /// and not along with what comes of it.
+    pub settle_after: Duration,
     /// How webhooks are carried.
     pub webhooks: CarrierOptions,
     /// How agents' answers are carried to streams.
@@ -51,6 +54,7 @@ impl WorkerOptions {
             turn_timeouts: BTreeMap::new(),
             stop_grace: Duration::from_secs(8),
             look_every: Duration::from_secs(1),
+            settle_after: Duration::from_millis(50),
             webhooks: CarrierOptions {
                 concurrency: 64,
                 hold: Duration::from_secs(40),

@@ -1,0 +1,382 @@
+//! A store that counts what it is asked for, so that a test can say how much something costs.
+
+use async_trait::async_trait;
+use interzone_hub::ports::{
+    Commit, DeadLetterQuery, OutboxStore, Pair, PairQuery, PairStore, QuotaStore, Record,
+    RecordStore, StoreError, StreamStore, SubscriptionQuery, TaskStore, TopicStore, Upkeep, Wake,
+    WorkClaim, WorkItem, WorkStore,
+};
+use interzone_hub::{
+    Acked, BlobId, Charge, Event, OutboxEntry, Packed, Purged, Push, Rate, Retention, Settlement,
+    SignalDelivery, Stream, Subject, Subscription, Task, TaskQuery, WholeTask,
+};
+use interzone_protocol::vocab::{
+    Artifact, DeliveryId, Message, SignalId, StreamId, SubscriptionId, TaskId, Timestamp,
+};
+use interzone_store::sqlite::SqliteStore;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::broadcast;
+
+/// A store, and how often it was asked for what.
+pub(crate) struct Counting {
+    store: SqliteStore,
+    asked: Mutex<BTreeMap<&'static str, usize>>,
+}
+
+impl Counting {
+    pub(crate) fn new(store: SqliteStore) -> Arc<Self> {
+        let asked = Mutex::default();
+        Arc::new(Self { store, asked })
+    }
+
+    fn note(&self, what: &'static str) {
+        *self.asked.lock().unwrap().entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn was_asked_for(&self, what: &str) -> bool {
+        self.asked.lock().unwrap().contains_key(what)
+    }
+
+    /// What it was asked for since the last time, one to a line.
+    pub(crate) fn asked(&self) -> String {
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
+        let lines = asked.iter().map(|(what, times)| format!("{what}: {times}"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[async_trait]
+impl TaskStore for Counting {
+    async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
+        self.note("commit");
+        self.store.commit(commit).await
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        self.note("task");
+        self.store.task(id).await
+    }
+
+    async fn messages(
+        &self,
+        id: &TaskId,
+        range: Range<u32>,
+    ) -> Result<Vec<Packed<Message>>, StoreError> {
+        self.note("messages");
+        self.store.messages(id, range).await
+    }
+
+    async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>, StoreError> {
+        self.note("artifacts");
+        self.store.artifacts(id).await
+    }
+
+    async fn whole_task(
+        &self,
+        id: &TaskId,
+        latest: u32,
+        artifacts: bool,
+    ) -> Result<Option<Arc<WholeTask>>, StoreError> {
+        self.note("whole_task");
+        self.store.whole_task(id, latest, artifacts).await
+    }
+
+    async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>, StoreError> {
+        self.store.tasks(query).await
+    }
+
+    async fn count_tasks(&self, query: &TaskQuery) -> Result<u64, StoreError> {
+        self.store.count_tasks(query).await
+    }
+
+    async fn events(
+        &self,
+        subject: &Subject,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.note("events");
+        self.store.events(subject, after, limit).await
+    }
+
+    async fn pushes(&self, id: &TaskId) -> Result<Vec<Push>, StoreError> {
+        self.note("pushes");
+        self.store.pushes(id).await
+    }
+
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, Arc<str>>, StoreError> {
+        self.note("blobs");
+        self.store.blobs(ids).await
+    }
+
+    async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
+        self.note("claimed");
+        self.store.claimed(key, now).await
+    }
+}
+
+#[async_trait]
+impl StreamStore for Counting {
+    async fn stream(&self, id: &StreamId) -> Result<Option<Stream>, StoreError> {
+        self.store.stream(id).await
+    }
+
+    async fn idle_streams(
+        &self,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Stream>, StoreError> {
+        self.store.idle_streams(before, limit).await
+    }
+}
+
+#[async_trait]
+impl WorkStore for Counting {
+    async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>, StoreError> {
+        self.note("claim_work");
+        self.store.claim_work(claim).await
+    }
+
+    async fn commit_and_claim(
+        &self,
+        commit: Commit,
+        claim: &WorkClaim,
+    ) -> Result<Vec<WorkItem>, StoreError> {
+        self.note("commit_and_claim");
+        self.store.commit_and_claim(commit, claim).await
+    }
+
+    async fn renew_work(
+        &self,
+        task_id: &TaskId,
+        node: &str,
+        claim: u64,
+        until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.note("renew_work");
+        self.store.renew_work(task_id, node, claim, until).await
+    }
+
+    async fn release_work(
+        &self,
+        task_id: &TaskId,
+        node: &str,
+        claim: u64,
+        due_at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.note("release_work");
+        self.store.release_work(task_id, node, claim, due_at).await
+    }
+
+    async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64), StoreError> {
+        self.store.work_depth(now).await
+    }
+}
+
+#[async_trait]
+impl OutboxStore for Counting {
+    async fn claim_outbox(
+        &self,
+        channels: &[String],
+        now: Timestamp,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
+        self.store.claim_outbox(channels, now, until, limit).await
+    }
+
+    async fn settle_outbox(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.store.settle_outbox(id, attempt, settlement, now).await
+    }
+
+    async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>, StoreError> {
+        self.store.next_due(channels).await
+    }
+
+    async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<OutboxEntry>, StoreError> {
+        self.store.dead_letters(query).await
+    }
+
+    async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
+        self.store.replay_outbox(id, now).await
+    }
+
+    async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
+        self.store.outbox_depth().await
+    }
+}
+
+#[async_trait]
+impl TopicStore for Counting {
+    async fn subscription(&self, id: &SubscriptionId) -> Result<Option<Subscription>, StoreError> {
+        self.store.subscription(id).await
+    }
+
+    async fn subscriptions(
+        &self,
+        query: &SubscriptionQuery,
+    ) -> Result<(Vec<Subscription>, u64), StoreError> {
+        self.store.subscriptions(query).await
+    }
+
+    async fn active_subscriptions(
+        &self,
+        known: Option<u64>,
+    ) -> Result<Option<(u64, Vec<Subscription>)>, StoreError> {
+        self.store.active_subscriptions(known).await
+    }
+
+    async fn claim_signals(
+        &self,
+        id: &SubscriptionId,
+        now: Timestamp,
+        waits: &[Duration],
+        limit: usize,
+    ) -> Result<Vec<SignalDelivery>, StoreError> {
+        self.store.claim_signals(id, now, waits, limit).await
+    }
+
+    async fn unacked_signals(
+        &self,
+        id: &SubscriptionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<SignalDelivery>, StoreError> {
+        self.store.unacked_signals(id, after, limit).await
+    }
+
+    async fn ack_signals(
+        &self,
+        id: &SubscriptionId,
+        signals: &[SignalId],
+        now: Timestamp,
+    ) -> Result<Vec<Acked>, StoreError> {
+        self.store.ack_signals(id, signals, now).await
+    }
+
+    async fn bury_signal(
+        &self,
+        id: &SubscriptionId,
+        seq: u64,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.store.bury_signal(id, seq, now).await
+    }
+
+    async fn subscriptions_due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SubscriptionId>, StoreError> {
+        self.store.subscriptions_due(now, limit).await
+    }
+
+    async fn buried_signals(&self, limit: usize) -> Result<Vec<SignalDelivery>, StoreError> {
+        self.store.buried_signals(limit).await
+    }
+}
+
+#[async_trait]
+impl QuotaStore for Counting {
+    async fn charge(
+        &self,
+        key: &str,
+        rate: Rate,
+        cost: u32,
+        now: Timestamp,
+    ) -> Result<Charge, StoreError> {
+        self.store.charge(key, rate, cost, now).await
+    }
+}
+
+#[async_trait]
+impl Upkeep for Counting {
+    async fn take_over(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.store.take_over(now).await
+    }
+
+    async fn purge(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Purged, StoreError> {
+        self.store.purge(retention, now, limit).await
+    }
+
+    async fn tidy_up(&self) -> Result<(), StoreError> {
+        self.store.tidy_up().await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.store.check().await
+    }
+
+    fn wakes(&self) -> broadcast::Receiver<Wake> {
+        self.store.wakes()
+    }
+}
+
+#[async_trait]
+impl RecordStore for Counting {
+    async fn record(
+        &self,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<Record>, StoreError> {
+        self.store.record(kind, key, now).await
+    }
+
+    async fn records(
+        &self,
+        kind: &str,
+        now: Timestamp,
+    ) -> Result<Vec<(String, Record)>, StoreError> {
+        self.store.records(kind, now).await
+    }
+
+    async fn put_record(
+        &self,
+        kind: &str,
+        key: &str,
+        value: &str,
+        expected: Option<u64>,
+        expires_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.note("put_record");
+        self.store
+            .put_record(kind, key, value, expected, expires_at, now)
+            .await
+    }
+
+    async fn take_record(
+        &self,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<Record>, StoreError> {
+        self.store.take_record(kind, key, now).await
+    }
+}
+
+#[async_trait]
+impl PairStore for Counting {
+    async fn note_pairs(&self, pairs: Vec<Pair>) -> Result<(), StoreError> {
+        self.store.note_pairs(pairs).await
+    }
+
+    async fn pairs(&self, query: &PairQuery) -> Result<Vec<Pair>, StoreError> {
+        self.store.pairs(query).await
+    }
+}
