@@ -3,6 +3,7 @@
 mod execution;
 mod neighbours;
 mod parts;
+mod socket;
 
 pub(crate) use execution::{zone_client, zone_scopes};
 
@@ -17,6 +18,7 @@ use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{ServerTls, TlsError, Trust};
 use interzone_hub::{Hub, Limits, RandomIds, Registry, SystemClock};
 use interzone_verification::slack::api::Slack;
+use interzone_verification::slack::install::Install;
 use interzone_verification::workers::Workers;
 use interzone_verification::{Zone, ZoneOptions, router};
 use neighbours::{Looks, Neighbours};
@@ -83,7 +85,7 @@ impl Verifying {
             tokens: tokens.clone(),
             client: zone_client(config, RetryPolicy::default())?,
             signing_secret: config.slack.signing_secret.clone(),
-            install: None,
+            install: parts::install(config, &slack, &tokens)?.map(Install::routes),
             rules: parts::rules(&config.slack),
             gates: parts::gates(config),
             ask: parts::asks(&config.verification),
@@ -99,6 +101,12 @@ impl Verifying {
         *workers.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Workers::start(&zone, &options, &end));
         let mut serving = JoinSet::new();
+        if let Some(socket) = socket::open(config, &slack, &trust, &zone)? {
+            let stop = stop.clone();
+            serving.spawn(async move {
+                socket.run(stop).await;
+            });
+        }
         let grace = config.verification.grace;
         serving.spawn(listener.serve(router(zone), stop.clone(), grace));
         let url = config.verification.public_url.as_str();

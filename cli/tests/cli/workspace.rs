@@ -2,7 +2,6 @@
 //! Zone by its configuration.
 
 #![expect(
-    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "a test that cannot go on has failed"
 )]

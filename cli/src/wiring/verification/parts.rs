@@ -1,6 +1,6 @@
 //! What the parts of a Verification Zone are told, from the configuration.
 
-use crate::config::{SlackConfig, VerificationConfig, VerifyConfig, Words};
+use crate::config::{InstallConfig, SlackConfig, VerificationConfig, VerifyConfig, Words};
 use crate::wiring::StartError;
 use crate::wiring::store::Opened;
 use interzone_hub::SystemClock;
@@ -9,6 +9,7 @@ use interzone_verification::policy::Policy;
 use interzone_verification::slack::api::Slack;
 use interzone_verification::slack::api::oauth::OauthApp;
 use interzone_verification::slack::ids::ChannelId;
+use interzone_verification::slack::install::{Install, InstallOptions};
 use interzone_verification::slack::tokens::{BotToken, Installs, Tokens, TokensOptions};
 use interzone_verification::slack::vault::Vault;
 use interzone_verification::workers::{ChannelOptions, WorkerOptions};
@@ -31,10 +32,7 @@ pub(super) fn tokens(
         Some(install) => Some(Installs {
             records: store.store(),
             vault: Vault::new(&install.token_key).map_err(StartError::TokenKey)?,
-            app: Some(OauthApp {
-                client_id: install.client_id.clone(),
-                client_secret: install.client_secret.clone(),
-            }),
+            app: Some(app(install)),
         }),
     };
     let options = TokensOptions {
@@ -43,6 +41,31 @@ pub(super) fn tokens(
         clock: Arc::new(SystemClock),
     };
     Ok(Tokens::new(slack.clone(), options))
+}
+
+/// The doors by which workspaces install the app, if they can.
+pub(super) fn install(
+    config: &VerifyConfig,
+    slack: &Slack,
+    tokens: &Tokens,
+) -> Result<Option<Install>, StartError> {
+    let Some(install) = &config.slack.install else {
+        return Ok(None);
+    };
+    let options = InstallOptions {
+        app: app(install),
+        redirect_uri: Some(install.redirect_url.to_string()),
+    };
+    let clock = Arc::new(SystemClock);
+    let install = Install::new(slack.clone(), tokens.clone(), options, clock);
+    Ok(Some(install.map_err(StartError::Install)?))
+}
+
+fn app(config: &InstallConfig) -> OauthApp {
+    OauthApp {
+        client_id: config.client_id.clone(),
+        client_secret: config.client_secret.clone(),
+    }
 }
 
 /// In which messages a question is seen.
