@@ -23,9 +23,9 @@ const PAGES: usize = 15;
 const LINKS: usize = 3;
 /// People whose names are asked for; further ones go by their ids.
 const NAMES: usize = 10;
-/// Those who are in a place, a page at a time.
-const MEMBERS: u16 = 1_000;
-const MEMBER_PAGES: usize = 10;
+/// Those who are in a place, a page at a time. In a larger place one is found by luck, or not.
+const MEMBERS: u16 = 500;
+const MEMBER_PAGES: usize = 20;
 /// Characters of one message.
 const LONGEST: usize = 4_000;
 /// Bytes of all of it as JSON, so that it fits into one record.

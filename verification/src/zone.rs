@@ -11,8 +11,10 @@ use crate::question::Question;
 use crate::reply::{Desk, Ways};
 use crate::slack::api::Slack;
 use crate::slack::ids::TeamId;
+use crate::slack::socket::{Ack, Envelopes};
 use crate::slack::tokens::{Installation, Tokens};
 use async_trait::async_trait;
+use bytes::Bytes;
 use interzone_client::Client;
 use interzone_edge::Secret;
 use interzone_edge::audit::Audit;
@@ -21,7 +23,6 @@ use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Hub, HubError, NewEntry};
 use interzone_protocol::vocab::{Json, PrincipalId};
 use serde::Serialize;
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -133,15 +134,6 @@ impl Zone {
         self.0.take(read).await
     }
 
-    /// The same, for an event that a socket brought.
-    ///
-    /// # Errors
-    /// As [`take_event`](Self::take_event).
-    pub async fn take_event_json(&self, event: &Value) -> Result<Taken, HubError> {
-        let read = intake::classify(event, &self.0.rules, self.0.hub.now());
-        self.0.take(read).await
-    }
-
     /// Takes in what somebody pressed, as the body of a request.
     ///
     /// # Errors
@@ -150,14 +142,35 @@ impl Zone {
         let read = interactions::read(body, self.0.hub.now());
         self.0.take_pressed(read).await
     }
+}
 
-    /// The same, for what a socket brought.
-    ///
-    /// # Errors
-    /// As [`take_event`](Self::take_event).
-    pub async fn take_action_json(&self, payload: &Value) -> Result<Taken, HubError> {
-        let read = interactions::classify(payload, self.0.hub.now());
-        self.0.take_pressed(read).await
+/// What a socket brings is taken in like what comes to the door.
+#[async_trait]
+impl Envelopes for Zone {
+    async fn envelope(&self, kind: &str, payload: Bytes) -> Ack {
+        let taken = match kind {
+            "events_api" => self.take_event(&payload).await,
+            "interactive" => match serde_json::from_slice(&payload) {
+                Ok(payload) => {
+                    let read = interactions::classify(&payload, self.0.hub.now());
+                    self.0.take_pressed(read).await
+                }
+                Err(_) => Ok(Taken::Done("unreadable")),
+            },
+            _ => Ok(Taken::Done("ignored")),
+        };
+        match taken {
+            Ok(Taken::Challenge(_)) => Ack::Done,
+            Ok(Taken::Done(word)) => {
+                self.0.metrics.request("slack.socket", word, 0.0);
+                Ack::Done
+            }
+            Err(error) => {
+                tracing::error!(%error, "what slack told could not be kept");
+                self.0.metrics.request("slack.socket", "unavailable", 0.0);
+                Ack::Later
+            }
+        }
     }
 }
 

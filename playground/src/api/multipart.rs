@@ -52,11 +52,19 @@ fn disposition(head: &str, wanted: &str) -> Option<String> {
             .trim()
             .eq_ignore_ascii_case("content-disposition")
     })?;
-    line.split(';').skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        let value = value.trim().trim_matches('"');
-        (name.trim() == wanted).then(|| value.to_owned())
-    })
+    let mut rest = line.split_once(';')?.1;
+    while let Some((name, value)) = rest.split_once('=') {
+        // A semicolon within quotation marks is part of a name.
+        let (value, more) = match value.trim_start().strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => value.split_once(';').unwrap_or((value, "")),
+        };
+        if name.trim_matches([';', ' ']) == wanted {
+            return Some(value.trim().to_owned());
+        }
+        rest = more;
+    }
+    None
 }
 
 fn position(text: &[u8], wanted: &[u8]) -> Option<usize> {
@@ -81,7 +89,8 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].name.as_str(), found[0].bytes), ("a", &b"one"[..]));
         assert_eq!(found[1].bytes, b"1\r\n2");
-        assert!(found[1].filename.is_some());
+        assert_eq!(found[1].filename.as_deref(), Some("a;b.csv"));
+        assert_eq!(found[0].filename, None);
         for broken in [
             &b""[..],
             b"--x y",

@@ -2,12 +2,15 @@
 
 use super::{json, query, read, refuse, watch};
 use crate::acts::Said;
+use crate::api::multipart;
 use crate::events::links::Farewell;
 use crate::faults::{EventFault, Fault, Faults, What, When};
 use crate::handle::PlaygroundError;
 use crate::shared::Shared;
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -159,7 +162,9 @@ pub(super) async fn serve(
                 text: &said,
                 broadcast: false,
             };
-            let files = [(text("name"), body)];
+            let Some(files) = files_of(parts, &body) else {
+                return refuse(StatusCode::BAD_REQUEST, "send a form with files");
+            };
             done(shared.change(|workspace| workspace.bring(&said, &files, false)))
         }
         (["faults"], &Method::POST) => match serde_json::from_slice(&body) {
@@ -175,6 +180,16 @@ pub(super) async fn serve(
         }
         _ => refuse(StatusCode::NOT_FOUND, "there is nothing here"),
     }
+}
+
+/// The files of a form.
+fn files_of(parts: &Parts, body: &Bytes) -> Option<Vec<(String, Bytes)>> {
+    let kind = parts.headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let found = multipart::parts(kind, body).ok()?.into_iter();
+    let files: Vec<(String, Bytes)> = found
+        .filter_map(|part| Some((part.filename?, body.slice_ref(part.bytes))))
+        .collect();
+    (!files.is_empty()).then_some(files)
 }
 
 fn done(done: Result<String, PlaygroundError>) -> Response {

@@ -1,4 +1,4 @@
-//! The chat page: three files that are part of the program and ask nobody else for anything.
+//! The chat page: a few files that are part of the program and ask nobody else for anything.
 
 use super::refuse;
 use axum::response::{IntoResponse, Response};
@@ -15,7 +15,11 @@ pub(super) fn file(path: &str) -> Response {
     let (kind, text) = match path {
         "/" => ("text/html", include_str!("../page/playground.html")),
         "/playground.css" => ("text/css", include_str!("../page/playground.css")),
+        "/compose.js" => ("text/javascript", include_str!("../page/compose.js")),
+        "/draw.js" => ("text/javascript", include_str!("../page/draw.js")),
         "/playground.js" => ("text/javascript", include_str!("../page/playground.js")),
+        "/state.js" => ("text/javascript", include_str!("../page/state.js")),
+        "/words.js" => ("text/javascript", include_str!("../page/words.js")),
         "/markdown.js" => ("text/javascript", include_str!("../page/markdown.js")),
         _ => return refuse(StatusCode::NOT_FOUND, "there is nothing here"),
     };

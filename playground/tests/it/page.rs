@@ -9,7 +9,16 @@ use serde_json::{Value, json};
 async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
     let mut app = App::start().await;
     let playground = app.playground().await;
-    for file in ["", "playground.css", "playground.js", "markdown.js"] {
+    for file in [
+        "",
+        "playground.css",
+        "playground.js",
+        "compose.js",
+        "draw.js",
+        "state.js",
+        "words.js",
+        "markdown.js",
+    ] {
         let got = client().get(format!("{}{file}", playground.url())).send();
         let got = got.await.unwrap();
         assert_eq!(got.status(), 200, "{file}");

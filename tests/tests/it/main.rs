@@ -7,6 +7,8 @@ mod journeys;
 #[cfg(test)]
 mod transports;
 #[cfg(test)]
+mod verification;
+#[cfg(test)]
 mod workers;
 #[cfg(test)]
 mod zone;

@@ -25,7 +25,7 @@ impl Left {
         Self::default()
     }
 
-    /// Whether something stands there is to be looked up.
+    /// Nobody can tell without looking.
     pub fn unknown() -> Self {
         Self {
             standing: Standing::Unknown,
@@ -133,6 +133,8 @@ pub(super) enum Act {
         user: UserId,
         text: String,
         in_thread: bool,
+        /// Whether nobody else is there anyway.
+        alone: bool,
     },
 }
 

@@ -83,6 +83,12 @@ impl Feedbacks {
     /// The store did not do it.
     pub async fn keep(&self, given: &FeedbackGiven) -> Result<(), HubError> {
         let key = format!("{}/{}/{}", given.team, given.question, given.user);
+        let before = self.0.note(KIND, &key).await?;
+        let before = before.and_then(|note| serde_json::from_str::<FeedbackGiven>(&note).ok());
+        if before.is_some_and(|before| before.at > given.at) {
+            // Slack tells of it late.
+            return Ok(());
+        }
         let value = serde_json::json!(given).to_string();
         self.0.keep(KIND, &key, &value, KEEP).await
     }
@@ -125,12 +131,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_press_of_each_counts() {
+    async fn the_last_press_of_each_counts_however_late_it_is_told() {
         let feedbacks = Feedbacks(Arc::new(MemoryShelf::default()));
         for one in [
             given("U1", true, 1),
             given("U2", true, 2),
             given("U1", false, 3),
+            given("U1", true, 1),
         ] {
             feedbacks.keep(&one).await.unwrap();
         }

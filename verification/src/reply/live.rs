@@ -12,13 +12,14 @@ pub(super) use begun::Begun;
 pub(super) use writer::Beat;
 
 use super::Desk;
-use super::effect::{Left, Place, Standing};
+use super::effect::{Left, Place};
 use super::features::Feature;
 use super::reaction::RECEIVED;
 use crate::question::{PlaceKind, Question};
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::texts::{Language, Phrase, phrase};
+use interzone_hub::HubError;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -118,10 +119,7 @@ impl Live {
         self.said.send_modify(|said| said.over = true);
         match timeout(LAST_CALL, &mut self.task).await {
             Ok(Ok(left)) => left,
-            _ => Left {
-                standing: Standing::Unknown,
-                said: String::new(),
-            },
+            _ => Left::unknown(),
         }
     }
 }
@@ -144,19 +142,49 @@ struct Shown {
 
 impl Shown {
     async fn run(self, said: watch::Receiver<Said>, stop: CancellationToken) -> Left {
-        let all = async {
-            let (left, (), (), ()) = tokio::join!(
-                self.write(said.clone()),
+        tokio::select! {
+            () = stop.cancelled() => Left::unknown(),
+            left = self.show(said) => left,
+        }
+    }
+
+    async fn show(&self, mut said: watch::Receiver<Said>) -> Left {
+        if self.again && !matches!(self.begin_once().await, Ok(true)) {
+            // What an earlier attempt has left may be finished already: it is not touched before the end.
+            over(&mut said).await;
+            return Left::unknown();
+        }
+        let write = self.write(said.clone());
+        let beside = async {
+            tokio::join!(
                 self.sign(),
                 self.tell_status(said.clone()),
                 self.offer_stop(said.clone()),
             );
-            left
         };
-        tokio::select! {
-            () = stop.cancelled() => Left { standing: Standing::Unknown, said: String::new() },
-            left = all => left,
+        tokio::pin!(write, beside);
+        let mut done = false;
+        let left = loop {
+            tokio::select! {
+                left = &mut write => break left,
+                () = &mut beside, if !done => done = true,
+            }
+        };
+        if !done {
+            // A sign that is on its way must not come after the one that it is over.
+            let _ = timeout(SIGN, beside).await;
         }
+        left
+    }
+
+    /// Writes down that the reply is begun. Answers whether it was not before.
+    async fn begin_once(&self) -> Result<bool, HubError> {
+        let (shelf, question) = (&*self.desk.shelf, &self.place.question);
+        if self.again && Begun::read(shelf, question).await?.is_some() {
+            return Ok(false);
+        }
+        Begun::begin(shelf, question).await?;
+        Ok(true)
     }
 
     /// Puts the sign that the question was received.

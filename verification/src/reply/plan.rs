@@ -5,7 +5,7 @@
 use super::effect::{Act, Effect, Ending, Left, POSTS, Place, Standing};
 use super::markdown::defuse;
 use super::split::{closing, split};
-use crate::question::Question;
+use crate::question::{PlaceKind, Question};
 use crate::texts::{self, Language, LeftOut, Phrase, Refusal};
 use interzone_hub::NewEntry;
 use interzone_protocol::vocab::{InvalidId, InvalidJson, Json, PrincipalId};
@@ -121,6 +121,7 @@ pub fn refused(
         user: question.user.clone(),
         text: texts::refusal(language, refusal),
         in_thread: question.in_thread,
+        alone: question.place == PlaceKind::Im,
     };
     Ok(vec![Plan::new(question, language)?.entry("refused", tell)?])
 }

@@ -106,7 +106,8 @@ impl Poster {
                 user,
                 text,
                 in_thread,
-            } => ephemeral::tell(&job, user, text, *in_thread).await,
+                alone,
+            } => ephemeral::tell(&job, user, text, *in_thread, *alone).await,
         };
         match &carried {
             Carried::Never { why } => self
@@ -163,3 +164,6 @@ pub(super) struct Job<'a> {
     /// Whether it has been tried before, so that it may be there.
     pub(super) again: bool,
 }
+
+#[cfg(test)]
+mod tests;

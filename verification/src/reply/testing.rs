@@ -1,17 +1,40 @@
 //! What the tests of the reply share.
 
-use super::shelf::Shelf;
+use super::live::Beat;
+use super::poster::Carried;
+use super::shelf::{Shelf, Ways};
+use super::{Desk, ReplyOptions};
+use crate::question::{PlaceKind, Question};
+use crate::slack::api::Slack;
+use crate::slack::fake::{FakeSlack, Reply, Seen};
+use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
+use crate::slack::tokens::{BotToken, Installation, Tokens, TokensOptions};
 use async_trait::async_trait;
-use interzone_hub::{HubError, NewEntry};
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, stream};
+use interzone_client::{Client, InProcess};
+use interzone_edge::tls::Trust;
+use interzone_hub::{HubError, NewEntry, OutboxEntry};
+use interzone_protocol::vocab::{DeliveryId, Timestamp};
+use interzone_protocol::zone::{ArtifactPart, ExecuteResult, ExecuteStatus, ZoneArtifact};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
+use tokio::sync::{Notify, watch};
 
 /// A shelf in memory.
 #[derive(Default)]
 pub(super) struct MemoryShelf {
     notes: Mutex<BTreeMap<(String, String), String>>,
     pub(super) entries: Mutex<Vec<NewEntry>>,
+}
+
+impl MemoryShelf {
+    pub(super) async fn know(&self, kind: &str, key: &str, value: &str) {
+        self.keep(kind, key, value, Duration::MAX).await.unwrap();
+    }
 }
 
 #[async_trait]
@@ -49,5 +72,491 @@ impl Shelf for MemoryShelf {
             }
         }
         Ok(())
+    }
+}
+
+/// A message in the thread.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Posted {
+    pub(super) ts: String,
+    pub(super) text: String,
+    pub(super) streams: bool,
+    pub(super) metadata: Option<Value>,
+    pub(super) blocks: Vec<Value>,
+    pub(super) file: Option<String>,
+}
+
+impl Posted {
+    pub(super) fn has(&self, kind: &str) -> bool {
+        self.blocks.iter().any(|block| block["type"] == kind)
+    }
+}
+
+/// What goes wrong with the next call of a method.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    /// Slack says this word and does nothing.
+    Word(&'static str),
+    /// Slack says this word as long as there are blocks.
+    WordForBlocks(&'static str),
+    /// Too many calls.
+    Limited(u64),
+    /// It is done, and the answer is lost.
+    Lost,
+    /// It is done, and then nobody answers any more.
+    HangsAfter,
+    /// It is not done, and nobody answers any more.
+    HangsBefore,
+}
+
+/// A thread of one question, as Slack has it.
+#[derive(Default)]
+pub(super) struct World {
+    pub(super) messages: Vec<Posted>,
+    pub(super) reactions: BTreeSet<String>,
+    pub(super) told: Vec<BTreeMap<String, String>>,
+    pub(super) statuses: Vec<String>,
+    uploads: BTreeMap<String, Vec<u8>>,
+    pub(super) calls: Vec<String>,
+    pub(super) faults: Vec<(&'static str, Fault)>,
+    /// Which call, of all that change something, goes wrong, and how.
+    pub(super) fault_at: Option<(usize, Fault)>,
+    /// The longest message that is taken.
+    pub(super) longest: Option<usize>,
+    changes: usize,
+    hung: Arc<Notify>,
+    heard: watch::Sender<usize>,
+}
+
+/// What only looks is not counted among what can go wrong at a step.
+const LOOKS: &[&str] = &["auth.test", "conversations.replies"];
+
+impl World {
+    pub(super) fn texts(&self) -> Vec<String> {
+        let said = self.messages.iter().filter(|one| one.file.is_none());
+        said.map(|one| one.text.clone()).collect()
+    }
+
+    pub(super) fn files(&self) -> usize {
+        self.messages
+            .iter()
+            .filter(|one| one.file.is_some())
+            .count()
+    }
+
+    pub(super) fn count(&self, method: &str) -> usize {
+        self.calls.iter().filter(|call| *call == method).count()
+    }
+
+    /// How many calls changed something.
+    pub(super) fn steps(&self) -> usize {
+        self.changes
+    }
+
+    fn fault(&mut self, method: &str) -> Option<Fault> {
+        if !LOOKS.contains(&method) {
+            self.changes += 1;
+        }
+        if let Some((at, fault)) = self.fault_at
+            && at == self.changes
+            && !LOOKS.contains(&method)
+        {
+            self.fault_at = None;
+            return Some(fault);
+        }
+        let found = self.faults.iter().position(|(of, _)| *of == method)?;
+        Some(self.faults.remove(found).1)
+    }
+
+    fn answer(&mut self, seen: &Seen, origin: &str) -> Reply {
+        let form = seen.form();
+        let method = seen.method().to_owned();
+        let upload = seen.uri.path().starts_with("/upload/");
+        let name = if upload { "upload" } else { method.as_str() };
+        self.calls.push(name.to_owned());
+        match self.fault(name) {
+            Some(Fault::Word(word)) => return Reply::said(word),
+            Some(Fault::WordForBlocks(word)) if form.contains_key("blocks") => {
+                self.faults
+                    .push(("chat.postMessage", Fault::WordForBlocks(word)));
+                return Reply::said(word);
+            }
+            Some(Fault::Limited(after)) => {
+                let after = after.to_string();
+                return Reply::status(429, &[("retry-after", &after)], "");
+            }
+            Some(Fault::Lost) => {
+                self.act(name, &form, seen, origin).unwrap();
+                return Reply::status(500, &[], "");
+            }
+            Some(Fault::HangsAfter) => {
+                self.act(name, &form, seen, origin).unwrap();
+                self.hung.notify_one();
+                return Reply::Never;
+            }
+            Some(Fault::HangsBefore) => {
+                self.hung.notify_one();
+                return Reply::Never;
+            }
+            Some(Fault::WordForBlocks(_)) | None => {}
+        }
+        match self.act(name, &form, seen, origin) {
+            Ok(value) => Reply::Json(value),
+            Err(word) => Reply::said(word),
+        }
+    }
+
+    fn next_ts(&self) -> String {
+        format!("2000.{:06}", self.messages.len() + 1)
+    }
+
+    fn message(&mut self, ts: &str) -> Result<&mut Posted, &'static str> {
+        let found = self.messages.iter_mut().find(|one| one.ts == ts);
+        found.ok_or("message_not_found")
+    }
+
+    fn act(
+        &mut self,
+        method: &str,
+        form: &BTreeMap<String, String>,
+        seen: &Seen,
+        origin: &str,
+    ) -> Result<Value, &'static str> {
+        let json = |name: &str| -> Option<Value> {
+            form.get(name)
+                .map(|text| serde_json::from_str(text).unwrap())
+        };
+        let blocks = || match json("blocks") {
+            Some(Value::Array(blocks)) => blocks,
+            _ => Vec::new(),
+        };
+        // What the message shows: its Markdown, or without blocks its text.
+        let shown = || {
+            let blocks = blocks();
+            let markdown = blocks.iter().find(|block| block["type"] == "markdown");
+            markdown.map_or_else(
+                || form.get("text").cloned().unwrap_or_default(),
+                |block| block["text"].as_str().unwrap().to_owned(),
+            )
+        };
+        let more = form.get("markdown_text").cloned().unwrap_or_default();
+        Ok(match method {
+            "auth.test" => json!({
+                "ok": true, "team_id": "T1", "user_id": "UBOT", "bot_id": "B1", "app_id": "A1",
+                "url": "https://x.slack.com/", "team": "x", "user": "bot",
+            }),
+            "chat.postMessage" | "chat.update"
+                if self.longest.is_some_and(|most| shown().len() > most) =>
+            {
+                return Err("msg_too_long");
+            }
+            "chat.postMessage" => {
+                let ts = self.next_ts();
+                self.messages.push(Posted {
+                    ts: ts.clone(),
+                    text: shown(),
+                    metadata: json("metadata"),
+                    blocks: blocks(),
+                    ..Posted::default()
+                });
+                json!({"ok": true, "ts": ts})
+            }
+            "chat.update" => {
+                let (text, blocks) = (shown(), blocks());
+                let message = self.message(&form["ts"])?;
+                if message.streams {
+                    return Err("streaming_state_conflict");
+                }
+                message.text = text;
+                message.blocks = blocks;
+                message.metadata = json("metadata").or(message.metadata.take());
+                json!({"ok": true})
+            }
+            "chat.startStream" => {
+                let ts = self.next_ts();
+                self.messages.push(Posted {
+                    ts: ts.clone(),
+                    text: more,
+                    streams: true,
+                    ..Posted::default()
+                });
+                json!({"ok": true, "ts": ts})
+            }
+            "chat.appendStream" | "chat.stopStream" => {
+                let (blocks, metadata) = (blocks(), json("metadata"));
+                let message = self.message(&form["ts"])?;
+                if !message.streams {
+                    return Err("message_not_in_streaming_state");
+                }
+                message.text.push_str(&more);
+                if method == "chat.stopStream" {
+                    message.streams = false;
+                    message.blocks = blocks;
+                    message.metadata = metadata;
+                }
+                json!({"ok": true})
+            }
+            "conversations.replies" => {
+                let messages: Vec<Value> = self.messages.iter().map(as_reply).collect();
+                json!({"ok": true, "messages": messages})
+            }
+            "files.getUploadURLExternal" => {
+                let id = format!("F{}", self.uploads.len() + 1);
+                self.uploads.insert(id.clone(), Vec::new());
+                let url = format!("{origin}/upload/{id}");
+                json!({"ok": true, "upload_url": url, "file_id": id})
+            }
+            "upload" => {
+                let id = seen.method().to_owned();
+                self.uploads.insert(id, seen.body.to_vec());
+                json!({"ok": true})
+            }
+            "files.completeUploadExternal" => {
+                let id = json("files").unwrap()[0]["id"].as_str().unwrap().to_owned();
+                let bytes = self.uploads.remove(&id).ok_or("file_not_found")?;
+                self.messages.push(Posted {
+                    ts: self.next_ts(),
+                    text: String::from_utf8(bytes).unwrap(),
+                    file: Some(id),
+                    ..Posted::default()
+                });
+                json!({"ok": true})
+            }
+            "reactions.add" => {
+                let new = self.reactions.insert(form["name"].clone());
+                new.then(|| json!({"ok": true})).ok_or("already_reacted")?
+            }
+            "reactions.remove" => {
+                let gone = self.reactions.remove(&form["name"]);
+                gone.then(|| json!({"ok": true})).ok_or("no_reaction")?
+            }
+            "chat.postEphemeral" => {
+                self.told.push(form.clone());
+                json!({"ok": true, "message_ts": "1.1"})
+            }
+            "assistant.threads.setStatus" => {
+                self.statuses.push(form["status"].clone());
+                json!({"ok": true})
+            }
+            _ => return Err("unknown_method"),
+        })
+    }
+}
+
+fn as_reply(message: &Posted) -> Value {
+    let files: Vec<Value> = message.file.iter().map(|id| json!({"id": id})).collect();
+    json!({
+        "ts": message.ts, "bot_id": "B1", "user": "UBOT", "text": message.text,
+        "metadata": message.metadata, "files": files,
+    })
+}
+
+/// The tokens, as replies know them.
+struct Known(Tokens);
+
+#[async_trait]
+impl Ways for Known {
+    async fn way(
+        &self,
+        team: &TeamId,
+        enterprise: Option<&TeamId>,
+    ) -> Result<Option<Arc<Installation>>, String> {
+        let way = self.0.installation(team, enterprise).await;
+        way.map_err(|error| error.to_string())
+    }
+}
+
+/// A desk before that world.
+pub(super) struct Stage {
+    pub(super) desk: Desk,
+    pub(super) shelf: Arc<MemoryShelf>,
+    pub(super) world: Arc<Mutex<World>>,
+    pub(super) at: Arc<Installation>,
+    hung: Arc<Notify>,
+    _slack: FakeSlack,
+}
+
+impl Stage {
+    pub(super) async fn new() -> Self {
+        let world = Arc::new(Mutex::new(World::default()));
+        let hung = Arc::clone(&world.lock().unwrap().hung);
+        let origin = Arc::new(OnceLock::<String>::new());
+        let (inner, knows) = (Arc::clone(&world), Arc::clone(&origin));
+        let slack = FakeSlack::start(move |seen| {
+            let origin = knows.get().map_or("", String::as_str);
+            let mut world = inner.lock().unwrap();
+            let reply = world.answer(seen, origin);
+            world.heard.send_modify(|calls| *calls += 1);
+            reply
+        })
+        .await;
+        origin.set(slack.origin.clone()).unwrap();
+        let api = Slack::new(&slack.api(), &Trust::system()).unwrap();
+        let shelf = Arc::new(MemoryShelf::default());
+        let options = TokensOptions {
+            file: Some(BotToken::new("xoxb-1").unwrap()),
+            installs: None,
+            clock: Arc::new(interzone_hub::SystemClock),
+        };
+        let tokens = Tokens::new(api.clone(), options);
+        let team = TeamId::new("T1").unwrap();
+        let at = tokens.installation(&team, None).await.unwrap().unwrap();
+        world.lock().unwrap().calls.clear();
+        let desk = Desk {
+            slack: api,
+            ways: Arc::new(Known(tokens)),
+            shelf: Arc::clone(&shelf) as Arc<dyn Shelf>,
+            client: zone(),
+            features: Arc::default(),
+            options: ReplyOptions {
+                offer_stop_after: Duration::ZERO,
+                ..ReplyOptions::default()
+            },
+            beat: Beat {
+                plenty: Duration::ZERO,
+                little: Duration::ZERO,
+            },
+        };
+        Self {
+            desk,
+            shelf,
+            world,
+            at,
+            hung,
+            _slack: slack,
+        }
+    }
+
+    pub(super) fn world(&self) -> std::sync::MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    /// Changes with every call.
+    pub(super) fn calls(&self) -> watch::Receiver<usize> {
+        self.world().heard.subscribe()
+    }
+
+    pub(super) fn fault(&self, method: &'static str, fault: Fault) {
+        self.world().faults.push((method, fault));
+    }
+
+    /// Runs something until it is done, or until Slack hangs: then it is dropped, as a crash would.
+    pub(super) async fn or_crash<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.hung.notified() => None,
+        }
+    }
+
+    /// Carries one entry, again and again until it has arrived or never will.
+    pub(super) async fn carry(&self, entry: &NewEntry) -> Carried {
+        let mut attempt = 1;
+        loop {
+            let entry = claimed(entry, attempt);
+            let poster = self.desk.poster();
+            match self.or_crash(poster.carry(&entry)).await {
+                None | Some(Carried::Later { .. }) => attempt += 1,
+                Some(done) => return done,
+            }
+            assert!(attempt < 10, "it never ends");
+        }
+    }
+
+    /// Carries entries in their order.
+    pub(super) async fn carry_all(&self, entries: Vec<NewEntry>) {
+        for entry in entries {
+            assert_eq!(self.carry(&entry).await, Carried::Arrived, "{}", entry.key);
+        }
+    }
+}
+
+pub(super) fn claimed(entry: &NewEntry, attempt: u32) -> OutboxEntry {
+    OutboxEntry {
+        id: DeliveryId::new("d1").unwrap(),
+        channel: entry.channel.clone(),
+        key: entry.key.clone(),
+        group: entry.group.clone(),
+        owner: entry.owner.clone(),
+        subject: None,
+        payload: entry.payload.clone(),
+        created_at: Timestamp::from_millis(0),
+        due_at: Timestamp::from_millis(0),
+        attempt,
+        error: None,
+    }
+}
+
+/// An Execution Zone that has one result, with a file.
+fn zone() -> Client {
+    let handler = InProcess::new(Arc::new(|request: http::Request<Bytes>| {
+        let asked: Value = serde_json::from_slice(request.body()).unwrap();
+        let known = asked["params"]["task_id"] == "task-1";
+        let answer = if known {
+            let result = json!(with_file("Here it is."));
+            let result = json!({"status": "completed", "task_id": "task-1", "result": result});
+            json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        } else {
+            let data = json!({"error_code": "task_not_found"});
+            let error = json!({"code": -32000, "message": "no such task", "data": data});
+            json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        };
+        let body = Bytes::from(answer.to_string());
+        let body = stream::once(async move { Ok(body) }).boxed();
+        async move {
+            http::Response::builder()
+                .header("content-type", "application/json")
+                .body(body)
+                .unwrap()
+        }
+        .boxed()
+    }));
+    let transport = Arc::new(handler);
+    Client::builder("https://zone.internal")
+        .transport(transport)
+        .build()
+        .unwrap()
+}
+
+pub(super) fn answer(text: &str) -> ExecuteResult {
+    ExecuteResult {
+        response_text: Some(text.to_owned()),
+        task_id: Some("task-1".to_owned()),
+        ..ExecuteResult::new(ExecuteStatus::Success)
+    }
+}
+
+pub(super) fn with_file(text: &str) -> ExecuteResult {
+    ExecuteResult {
+        artifacts: Some(vec![ZoneArtifact {
+            artifact_id: "a-1".to_owned(),
+            name: ZoneArtifact::FILE.to_owned(),
+            parts: vec![ArtifactPart::File {
+                content_base64: "YSxi".into(),
+                file_name: "sales.csv".to_owned(),
+                mime_type: "text/csv".to_owned(),
+            }],
+        }]),
+        ..answer(text)
+    }
+}
+
+pub(super) fn question() -> Question {
+    let (team, channel) = (TeamId::new("T1").unwrap(), ChannelId::new("C1").unwrap());
+    let ts = Ts::new("1000.000001").unwrap();
+    Question {
+        id: Question::id_of(&team, &channel, &ts),
+        event_id: "Ev1".to_owned(),
+        team: team.clone(),
+        enterprise: None,
+        user_team: team,
+        channel,
+        place: PlaceKind::Channel,
+        user: UserId::new("U1").unwrap(),
+        thread: ts.clone(),
+        ts,
+        in_thread: false,
+        text: "how much?".to_owned(),
+        files: Vec::new(),
+        asked_at: Timestamp::from_millis(0),
     }
 }

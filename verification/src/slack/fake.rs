@@ -13,7 +13,7 @@ use interzone_hub::ports::{Record, RecordStore, StoreError};
 use interzone_protocol::vocab::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -161,6 +161,10 @@ pub(crate) struct MemoryRecords {
     revision: Mutex<u64>,
     /// While it is set, nothing can be written.
     pub(crate) full: AtomicBool,
+    /// So many of the next writes fail.
+    pub(crate) failing: AtomicUsize,
+    /// How many records were written or removed.
+    pub(crate) changes: watch::Sender<usize>,
 }
 
 impl MemoryRecords {
@@ -214,7 +218,11 @@ impl RecordStore for MemoryRecords {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         Record::check(kind, key, value)?;
-        if self.full.load(Ordering::SeqCst) {
+        let one_less = |left: usize| left.checked_sub(1);
+        let fails = self
+            .failing
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        if fails.is_ok() || self.full.load(Ordering::SeqCst) {
             return Err(StoreError::Full);
         }
         let there = self.record(kind, key, now).await?;
@@ -231,6 +239,7 @@ impl RecordStore for MemoryRecords {
         };
         let name = (kind.to_owned(), key.to_owned());
         self.all.lock().unwrap().insert(name, record);
+        self.changes.send_modify(|changes| *changes += 1);
         Ok(true)
     }
 
@@ -243,6 +252,7 @@ impl RecordStore for MemoryRecords {
         let there = self.record(kind, key, now).await?;
         let name = (kind.to_owned(), key.to_owned());
         self.all.lock().unwrap().remove(&name);
+        self.changes.send_modify(|changes| *changes += 1);
         Ok(there)
     }
 }

@@ -122,9 +122,9 @@ pub struct Tokens(Arc<Inner>);
 struct Inner {
     slack: Slack,
     file: Option<FileToken>,
-    kept: Option<Kept>,
+    kept: Option<Arc<Kept>>,
     clock: Arc<dyn Clock>,
-    trouble: Trouble,
+    trouble: Arc<Trouble>,
 }
 
 impl Tokens {
@@ -138,9 +138,9 @@ impl Tokens {
         Self(Arc::new(Inner {
             slack,
             file: file.map(FileToken::new),
-            kept: installs.map(|installs| Kept::new(installs, Arc::clone(&clock))),
+            kept: installs.map(|installs| Arc::new(Kept::new(installs, Arc::clone(&clock)))),
             clock,
-            trouble: Trouble::default(),
+            trouble: Arc::default(),
         }))
     }
 

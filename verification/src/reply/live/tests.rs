@@ -1,1 +1,283 @@
+use super::*;
+use crate::reply::plan::{answered, failed};
+use crate::reply::testing::{Fault, Stage, answer, question, with_file};
+use interzone_protocol::zone::ErrorWord;
 
+fn live(stage: &Stage, attempt: u32) -> Live {
+    stage
+        .desk
+        .live(&question(), &stage.at, Language::En, attempt)
+}
+
+/// Waits until Slack shows what is wanted.
+async fn until(stage: &Stage, wanted: impl Fn(&crate::reply::testing::World) -> bool) {
+    let mut calls = stage.calls();
+    loop {
+        if wanted(&stage.world()) {
+            return;
+        }
+        calls.changed().await.unwrap();
+    }
+}
+
+async fn finish(stage: &Stage, left: &Left, text: &str) {
+    let entries = answered(&question(), left, Language::En, &answer(text), &[]).unwrap();
+    stage.carry_all(entries).await;
+}
+
+#[tokio::test]
+async fn words_are_streamed_as_they_come_and_end_as_they_were_meant() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    live.text("Hello");
+    until(&stage, |world| world.texts() == ["Hello"]).await;
+    live.text(", world");
+    until(&stage, |world| world.texts() == ["Hello, world"]).await;
+    live.text(" and all");
+    let left = live.left().await;
+    finish(&stage, &left, "Hello, world and all.").await;
+    let world = stage.world();
+    assert_eq!(world.texts(), ["Hello, world and all."]);
+    assert_eq!(world.count("chat.startStream"), 1);
+    assert_eq!(world.count("chat.update"), 0);
+    assert_eq!(
+        world.reactions.iter().collect::<Vec<_>>(),
+        ["white_check_mark"]
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_asked_of_slack_before_the_first_text() {
+    let stage = Stage::new().await;
+    // The sign that it was received hangs, and holds nothing up.
+    stage.fault("reactions.add", Fault::HangsBefore);
+    let live = live(&stage, 1);
+    live.text("Hello");
+    until(&stage, |world| world.texts() == ["Hello"]).await;
+    assert_eq!(stage.world().count("conversations.replies"), 0);
+    assert_eq!(stage.world().count("assistant.threads.setStatus"), 0);
+}
+
+#[tokio::test]
+async fn where_streams_are_refused_a_message_is_changed_and_that_is_remembered() {
+    let stage = Stage::new().await;
+    stage.fault("chat.startStream", Fault::Word("unknown_method"));
+    for round in 1..=2 {
+        let live = live(&stage, 1);
+        live.text("Hello");
+        until(&stage, |world| world.texts().len() == round).await;
+        {
+            let world = stage.world();
+            assert_eq!(world.count("chat.startStream"), 1, "asked once an hour");
+            let message = &world.messages[round - 1];
+            assert!(message.has("actions"), "a button to stop it");
+            assert!(message.metadata.is_some());
+        }
+        live.text(", world");
+        until(&stage, |world| {
+            world.messages[round - 1].text == "Hello, world"
+        })
+        .await;
+        let left = live.left().await;
+        finish(&stage, &left, "Hello, world.").await;
+        let world = stage.world();
+        assert_eq!(world.messages[round - 1].text, "Hello, world.");
+        assert!(!world.messages[round - 1].has("actions"), "nothing to stop");
+    }
+}
+
+#[tokio::test]
+async fn a_fast_answer_is_one_post() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    let left = live.left().await;
+    assert_eq!(left, Left::nothing());
+    finish(&stage, &left, "Hello.").await;
+    assert_eq!(stage.world().texts(), ["Hello."]);
+    assert_eq!(stage.world().count("chat.startStream"), 0);
+}
+
+#[tokio::test]
+async fn too_many_additions_are_skipped_and_the_end_has_it_all() {
+    let stage = Stage::new().await;
+    stage.fault("chat.appendStream", Fault::Limited(3_000));
+    let live = live(&stage, 1);
+    live.text("Hello");
+    until(&stage, |world| world.texts() == ["Hello"]).await;
+    live.text(", world.");
+    until(&stage, |world| world.count("chat.appendStream") == 1).await;
+    let left = live.left().await;
+    finish(&stage, &left, "Hello, world.").await;
+    assert_eq!(stage.world().texts(), ["Hello, world."]);
+}
+
+#[tokio::test]
+async fn an_addition_whose_answer_is_lost_is_not_doubled() {
+    let stage = Stage::new().await;
+    stage.fault("chat.appendStream", Fault::Lost);
+    let live = live(&stage, 1);
+    live.text("Hello");
+    until(&stage, |world| world.texts() == ["Hello"]).await;
+    live.text(", world.");
+    until(&stage, |world| world.texts() == ["Hello, world."]).await;
+    let left = live.left().await;
+    finish(&stage, &left, "Hello, world.").await;
+    assert_eq!(stage.world().texts(), ["Hello, world."]);
+}
+
+#[tokio::test]
+async fn a_beginning_whose_answer_is_lost_is_found_again() {
+    for refused in [false, true] {
+        let stage = Stage::new().await;
+        let method = if refused {
+            stage.fault("chat.startStream", Fault::Word("feature_not_enabled"));
+            "chat.postMessage"
+        } else {
+            "chat.startStream"
+        };
+        stage.fault(method, Fault::Lost);
+        let live = live(&stage, 1);
+        live.text("Hel");
+        until(&stage, |world| world.texts() == ["Hel"]).await;
+        live.text("lo.");
+        let left = live.left().await;
+        finish(&stage, &left, "Hello.").await;
+        assert_eq!(stage.world().texts(), ["Hello."], "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_mention_that_comes_in_pieces_calls_nobody() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    for piece in ["Hi <", "!chan", "nel>", " all"] {
+        live.text(piece);
+        tokio::task::yield_now().await;
+    }
+    until(&stage, |world| world.texts().concat().ends_with("all")).await;
+    assert_eq!(stage.world().texts(), ["Hi <\u{2060}!channel> all"]);
+}
+
+#[tokio::test]
+async fn a_later_attempt_leaves_what_may_be_finished_alone() {
+    let stage = Stage::new().await;
+    let first = live(&stage, 1);
+    first.text("Hello");
+    until(&stage, |world| world.texts() == ["Hello"]).await;
+    let left = first.left().await;
+    finish(&stage, &left, "Hello, world.").await;
+    // The node dies before it settles the question, and asks it once more.
+    let second = live(&stage, 2);
+    second.text("Hello");
+    let left = second.left().await;
+    assert_eq!(left, Left::unknown());
+    assert_eq!(stage.world().texts(), ["Hello, world."]);
+    let signs = stage.world().reactions.clone();
+    assert_eq!(signs.iter().collect::<Vec<_>>(), ["white_check_mark"]);
+    assert!(stage.world().messages[0].has("context_actions"));
+}
+
+#[tokio::test]
+async fn a_later_attempt_that_is_the_first_to_get_here_is_shown() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 3);
+    live.text("Hello");
+    until(&stage, |world| world.texts() == ["Hello"]).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_long_can_be_stopped() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    live.begun();
+    until(&stage, |world| !world.told.is_empty()).await;
+    let told = stage.world().told[0].clone();
+    assert_eq!(told["user"], "U1");
+    assert!(told["blocks"].contains("interzone_stop"));
+    assert!(told["blocks"].contains(&question().id));
+    drop(live);
+}
+
+#[tokio::test]
+async fn a_failure_stands_under_what_was_said() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    live.text("So far");
+    until(&stage, |world| world.texts() == ["So far"]).await;
+    let left = live.left().await;
+    let entries = failed(&question(), &left, Language::En, ErrorWord::AsyncTimeout).unwrap();
+    stage.carry_all(entries).await;
+    let texts = stage.world().texts();
+    assert_eq!(texts.len(), 1);
+    assert!(
+        texts[0].starts_with("So far\n\nThis took too long"),
+        "{texts:?}"
+    );
+    assert_eq!(stage.world().reactions.iter().collect::<Vec<_>>(), ["x"]);
+}
+
+#[tokio::test]
+async fn no_more_is_streamed_than_a_message_holds() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    let text = "一文です。".repeat(4_000);
+    live.text(&text);
+    until(&stage, |world| !world.texts().is_empty()).await;
+    let left = live.left().await;
+    let entries = answered(&question(), &left, Language::Ja, &answer(&text), &[]).unwrap();
+    stage.carry_all(entries).await;
+    let world = stage.world();
+    assert_eq!(world.texts().len(), 2);
+    assert_eq!(world.texts().concat(), text);
+}
+
+/// The whole of a reply, broken off at every step; each crash takes the question up once more.
+#[tokio::test]
+async fn a_crash_at_any_step_of_a_live_reply_neither_loses_nor_doubles() {
+    let text = "Hello, world. This is all.";
+    for fault in [Fault::HangsBefore, Fault::HangsAfter] {
+        let mut step = 1;
+        loop {
+            let stage = Stage::new().await;
+            stage.world().fault_at = Some((step, fault));
+            let mut attempt = 1;
+            let left = loop {
+                let live = live(&stage, attempt);
+                let said = async {
+                    live.text("Hello, ");
+                    if attempt == 1 {
+                        until(&stage, |world| world.count("chat.startStream") == 1).await;
+                        until(&stage, |world| world.count("reactions.add") == 1).await;
+                    }
+                    live.text("world.");
+                    live.left().await
+                };
+                match stage.or_crash(said).await {
+                    Some(left) => break left,
+                    None => attempt += 1,
+                }
+            };
+            let result = with_file(text);
+            let entries = answered(&question(), &left, Language::En, &result, &[]).unwrap();
+            stage.carry_all(entries).await;
+            let world = stage.world();
+            assert_eq!(world.texts(), [text], "{fault:?} at {step}");
+            assert_eq!(world.files(), 1, "{fault:?} at {step}");
+            if world.fault_at.is_some() {
+                break;
+            }
+            step += 1;
+        }
+        assert!(step > 6, "only {step} steps");
+    }
+}
+
+#[tokio::test]
+async fn a_status_is_shown_while_there_is_nothing_to_read() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    live.status("is reading 3 files");
+    until(&stage, |world| !world.statuses.is_empty()).await;
+    assert_eq!(stage.world().statuses, ["is reading 3 files"]);
+    drop(live);
+}

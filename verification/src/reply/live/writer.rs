@@ -51,27 +51,15 @@ impl Shown {
     /// Shows the words until it is over, and tells what stands there.
     pub(super) async fn write(&self, mut said: watch::Receiver<Said>) -> Left {
         let mut left = Left::nothing();
-        if !self.desk.options.live {
+        // On a later attempt it is written down already.
+        if !self.again
+            && let Err(error) = self.begin_once().await
+        {
+            tracing::warn!(%error, "a reply is not shown while it comes");
             over(&mut said).await;
             return left;
         }
-        let first = match self.begin_once().await {
-            Ok(first) => first,
-            Err(error) => {
-                tracing::warn!(%error, "a reply is not shown while it comes");
-                // An earlier attempt may have shown one.
-                left.standing = if self.again {
-                    Standing::Unknown
-                } else {
-                    Standing::Nothing
-                };
-                over(&mut said).await;
-                return left;
-            }
-        };
-        if !first {
-            // What an earlier attempt has left may be finished already: it is not touched before the end.
-            left.standing = Standing::Unknown;
+        if !self.desk.options.live {
             over(&mut said).await;
             return left;
         }
@@ -123,16 +111,6 @@ impl Shown {
                 }
             }
         }
-    }
-
-    /// Writes down that the reply is begun. Answers whether it was not before.
-    async fn begin_once(&self) -> Result<bool, interzone_hub::HubError> {
-        let (shelf, question) = (&*self.desk.shelf, &self.place.question);
-        if self.again && Begun::read(shelf, question).await?.is_some() {
-            return Ok(false);
-        }
-        Begun::begin(shelf, question).await?;
-        Ok(true)
     }
 
     async fn know(&self, ts: &Ts, streams: bool) {
@@ -325,4 +303,59 @@ async fn skip(error: &SlackError, said: &mut watch::Receiver<Said>) -> bool {
         () = over(said) => {}
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEAT: Beat = Beat {
+        plenty: Duration::from_millis(500),
+        little: Duration::from_secs(1),
+    };
+
+    async fn waited(said: &str, since: Duration) -> Duration {
+        let (tell, mut hears) = watch::channel(Said::default());
+        tell.send_modify(|now| now.text = said.to_owned());
+        let now = Instant::now();
+        let last = now.checked_sub(since).unwrap();
+        assert!(enough(&mut hears, 0, last, BEAT).await);
+        now.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn little_waits_for_a_second_and_plenty_for_half() {
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let plenty = "x".repeat(PLENTY);
+        assert_eq!(waited("little", Duration::ZERO).await, BEAT.little);
+        assert_eq!(waited(&plenty, Duration::ZERO).await, BEAT.plenty);
+        assert_eq!(waited("little", BEAT.little).await, Duration::ZERO);
+        assert_eq!(waited(&plenty, BEAT.plenty).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_becomes_plenty_meanwhile_goes_at_once_and_the_end_ends_the_wait() {
+        let (tell, mut hears) = watch::channel(Said::default());
+        tell.send_modify(|now| now.text.push('x'));
+        let began = Instant::now();
+        let more = async {
+            sleep(Duration::from_millis(600)).await;
+            tell.send_modify(|now| now.text.push_str(&"x".repeat(PLENTY)));
+        };
+        let (went, ()) = tokio::join!(enough(&mut hears, 0, began, BEAT), more);
+        assert!(went);
+        assert_eq!(began.elapsed(), Duration::from_millis(600));
+
+        tell.send_modify(|now| now.over = true);
+        assert!(!enough(&mut hears, 0, Instant::now(), BEAT).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_that_may_be_shown_is_not_sent() {
+        let (tell, mut hears) = watch::channel(Said::default());
+        tell.send_modify(|now| now.text.push_str("<!chan"));
+        let wait = enough(&mut hears, 0, Instant::now(), BEAT);
+        let wait = tokio::time::timeout(Duration::from_secs(10), wait);
+        assert!(wait.await.is_err());
+    }
 }

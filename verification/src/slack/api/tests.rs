@@ -532,6 +532,23 @@ async fn no_file_is_asked_for_or_sent_elsewhere() {
 }
 
 #[tokio::test]
+async fn the_token_does_not_go_along_to_another_host() {
+    let other = FakeSlack::start(|_| Reply::status(200, &[], "x")).await;
+    let away = format!("{}/files/x", other.origin);
+    let fake = FakeSlack::start(move |_| Reply::status(302, &[("location", &away)], "")).await;
+    let mut slack = slack(&fake.api());
+    // Two hosts of Slack's, as far as this client knows.
+    let inner = Arc::get_mut(&mut slack.inner).unwrap();
+    let origin = url::Url::parse(&other.origin).unwrap().origin();
+    inner.hosts.own.push(origin);
+    let url = format!("{}/files/x", fake.origin);
+    let file = slack.files_download(&at(), &url, 9).await.unwrap();
+    assert_eq!(&file.bytes[..], b"x");
+    assert!(fake.seen()[0].header("authorization").is_some());
+    assert_eq!(other.seen()[0].header("authorization"), None);
+}
+
+#[tokio::test]
 async fn an_upload_has_the_bytes_and_no_token() {
     let origin = Arc::new(std::sync::OnceLock::<String>::new());
     let told = Arc::clone(&origin);

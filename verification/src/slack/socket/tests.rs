@@ -8,7 +8,10 @@ use crate::slack::tokens::BotToken;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use interzone_edge::tls::Trust;
+use interzone_edge::limits::HttpLimits;
+use interzone_edge::listener::Listener;
+use interzone_edge::telemetry::Metrics;
+use interzone_edge::tls::{DevCa, ServerTls, TlsFiles, Trust};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -447,6 +450,73 @@ async fn over_a_real_connection_the_token_goes_to_the_api_alone() {
     stop.cancel();
     assert_eq!(running.await.unwrap(), Stopped::Asked);
     assert!(matches!(socket.next().await, Some(Ok(Message::Close(_)))));
+}
+
+/// A zone's own door with TLS, which offers HTTP/2 as well, as Slack's does.
+#[tokio::test]
+async fn over_tls_the_socket_is_opened_with_the_trust_that_is_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = DevCa::open_or_make(folder.path(), &[]).unwrap();
+    let tls = ServerTls::load(&TlsFiles {
+        cert: files.cert,
+        key: files.key,
+        client_ca: None,
+    });
+    let tls = tls.unwrap();
+    let (limits, metrics) = (HttpLimits::default(), Arc::new(Metrics::new()));
+    let address = "127.0.0.1:0".parse().unwrap();
+    let door = Listener::bind(address, tls, limits.clone(), metrics)
+        .await
+        .unwrap();
+    let port = door.local_addr().port();
+    let answer = move |request: axum::extract::Request| {
+        let (mut parts, _) = request.into_parts();
+        let upgraded = interzone_edge::socket::upgrade(&mut parts, &limits);
+        async move {
+            let Some((response, upgrade)) = upgraded else {
+                let link = format!("wss://localhost:{port}/link");
+                let open = json!({"ok": true, "url": link}).to_string();
+                return http::Response::new(axum::body::Body::from(open));
+            };
+            tokio::spawn(async move {
+                let mut socket = upgrade.socket().await.unwrap();
+                socket
+                    .say(Bytes::from_static(br#"{"type":"hello"}"#))
+                    .await
+                    .unwrap();
+                while !matches!(socket.recv().await, interzone_edge::socket::Heard::End) {}
+            });
+            response
+        }
+    };
+    let stop = CancellationToken::new();
+    let routes = axum::Router::new().fallback(answer);
+    let serving = tokio::spawn(door.serve(routes, stop.clone(), Duration::from_secs(5)));
+    let api = format!("https://localhost:{port}/api/");
+    let mode = |trust: &Trust| {
+        let slack = Slack::new(&api, trust).unwrap();
+        let token = BotToken::new("xapp-1").unwrap();
+        let handler = Arc::new(Handler::default());
+        Arc::new(SocketMode::new(slack, token, trust, handler).unwrap())
+    };
+    let trusting = mode(&Trust::system_and(&[files.ca]).unwrap());
+    let (run, token) = (trusting.clone(), stop.clone());
+    let running = tokio::spawn(async move { run.run(token).await });
+    let mut states = trusting.state();
+    let connected = states.wait_for(|now| *now == SocketState::Connected);
+    connected.await.unwrap();
+    let strange = mode(&Trust::system())
+        .connect
+        .connect()
+        .await
+        .err()
+        .unwrap();
+    let ConnectError::Slack(SlackError::Unreachable { .. }) = strange else {
+        panic!("{strange:?}")
+    };
+    stop.cancel();
+    assert_eq!(running.await.unwrap(), Stopped::Asked);
+    serving.await.unwrap();
 }
 
 #[tokio::test]

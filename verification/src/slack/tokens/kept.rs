@@ -124,10 +124,10 @@ impl Kept {
 
     /// The token of a workspace, renewed if it is about to end.
     pub(super) async fn find(
-        &self,
+        self: &Arc<Self>,
         slack: &Slack,
         team: &TeamId,
-        trouble: &Trouble,
+        trouble: &Arc<Trouble>,
     ) -> Result<Option<Arc<Installation>>, TokensError> {
         let now = self.clock.now();
         let read = match self.cache.get(team) {

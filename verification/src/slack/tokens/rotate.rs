@@ -9,7 +9,7 @@ use crate::slack::api::{Slack, SlackError};
 use crate::slack::ids::TeamId;
 use interzone_protocol::vocab::Timestamp;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The kind of the claims.
@@ -59,11 +59,11 @@ fn is_over(read: &Read, now: Timestamp) -> bool {
 
 /// The token of a workspace after it was renewed, or the old one as long as it is good.
 pub(super) async fn renewed(
-    kept: &Kept,
+    kept: &Arc<Kept>,
     slack: &Slack,
     team: &TeamId,
     mut read: Read,
-    trouble: &Trouble,
+    trouble: &Arc<Trouble>,
 ) -> Result<Read, TokensError> {
     for _ in 0..LOOKS {
         let now = kept.clock.now();
@@ -78,10 +78,7 @@ pub(super) async fn renewed(
             break;
         }
         if claim(kept, team, now).await? {
-            let renewed = renew(kept, slack, team, &read, trouble).await;
-            // A claim that stays ends by itself.
-            let _ = kept.records.take_record(KIND, team.as_str(), now).await;
-            read = renewed?;
+            read = to_its_end(kept, slack, team, &read, trouble).await?;
             if is_over(&read, kept.clock.now()) {
                 break;
             }
@@ -107,7 +104,30 @@ async fn claim(kept: &Kept, team: &TeamId, now: Timestamp) -> Result<bool, Token
     Ok(put.await?)
 }
 
-/// Renews the token, under the claim. What came of it is what is stored then.
+/// Renews the token, under the claim, whether or not the caller waits for it: a refresh token that was
+/// used and an answer that nobody took would lock the workspace out.
+async fn to_its_end(
+    kept: &Arc<Kept>,
+    slack: &Slack,
+    team: &TeamId,
+    read: &Read,
+    trouble: &Arc<Trouble>,
+) -> Result<Read, TokensError> {
+    let (kept, slack, trouble) = (Arc::clone(kept), slack.clone(), Arc::clone(trouble));
+    let (id, read) = (team.clone(), read.clone());
+    // It ends by itself, for each of its steps has a limit.
+    let task = tokio::spawn(async move {
+        let renewed = renew(&kept, &slack, &id, &read, &trouble).await;
+        let now = kept.clock.now();
+        // A claim that stays ends by itself.
+        let _ = kept.records.take_record(KIND, id.as_str(), now).await;
+        renewed
+    });
+    let over = |_| TokensError::Over { team: team.clone() };
+    task.await.map_err(over)?
+}
+
+/// Renews the token. What came of it is what is stored then.
 async fn renew(
     kept: &Kept,
     slack: &Slack,

@@ -10,6 +10,7 @@ use crate::slack::vault::{Vault, VaultError};
 use interzone_edge::Secret;
 use interzone_edge::tls::Trust;
 use interzone_hub::Clock;
+use interzone_hub::ports::RecordStore;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -350,6 +351,62 @@ async fn the_old_token_serves_while_slack_does_not_renew_it() {
         .await
         .unwrap();
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-new"));
+    assert!(node.tokens.trouble().is_empty());
+}
+
+#[tokio::test]
+async fn a_renewal_that_nobody_waits_for_is_finished() {
+    let fake = renewing().await;
+    let node = Node::new(&fake, None);
+    let installed = node.installed("T1", "xoxb-0", Some(HOUR));
+    node.tokens.store(&installed).await.unwrap();
+    let mut changes = node.records.changes.subscribe();
+    let before = *changes.borrow_and_update();
+    tokio::select! {
+        biased;
+        () = fake.until(1) => {}
+        found = node.token("T1") => panic!("{found:?} came too early"),
+    }
+    // The claim, the token, and the claim's end.
+    changes.wait_for(|now| *now == before + 3).await.unwrap();
+    assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-1"));
+    assert_eq!(fake.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_node_that_died_while_it_renewed_holds_nobody_up_for_long() {
+    let fake = renewing().await;
+    let node = Node::new(&fake, None);
+    let installed = node.installed("T1", "xoxb-0", Some(HOUR));
+    node.tokens.store(&installed).await.unwrap();
+    let now = node.clock.now();
+    let until = Some(now.after(Duration::from_secs(60)));
+    let claimed = node
+        .records
+        .put_record("slack.rotate", "T1", "", Some(0), until, now);
+    assert!(claimed.await.unwrap());
+    assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-0"));
+    assert_eq!(fake.seen().len(), 0);
+    node.clock.advance(Duration::from_secs(60));
+    assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-1"));
+}
+
+#[tokio::test]
+async fn a_new_token_is_not_lost_because_the_store_fails_once() {
+    let records: Arc<MemoryRecords> = Arc::default();
+    let failing = records.clone();
+    let fake = FakeSlack::start(move |_| {
+        failing.failing.store(1, Ordering::SeqCst);
+        Reply::Json(json!({
+            "ok": true, "access_token": "xoxb-1", "refresh_token": "xoxe-2", "expires_in": 43200,
+        }))
+    })
+    .await;
+    let node = Node::beside(&fake, None, records, HandClock::at(1_000_000), 1);
+    let installed = node.installed("T1", "xoxb-0", Some(HOUR));
+    node.tokens.store(&installed).await.unwrap();
+    assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-1"));
+    assert_eq!(fake.seen().len(), 1);
     assert!(node.tokens.trouble().is_empty());
 }
 

@@ -1,0 +1,150 @@
+// What the page knows: the workspace as it is now, kept up to date by the server. Nothing is drawn here.
+
+export const world = {
+  revision: 0,
+  bot: "",
+  users: new Map(),
+  channels: new Map(),
+  messages: new Map(),
+  whispers: new Map(),
+  statuses: new Map(),
+};
+
+export const keyOf = (channel, ts) => `${channel}/${ts}`;
+
+const listeners = new Set();
+
+/** Tells `listener` of every change, its kind and what it is about, until what it gives is called. */
+export function listen(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function tell(kind, about) {
+  for (const listener of listeners) listener(kind, about);
+}
+
+export function userName(id) {
+  return world.users.get(id)?.display_name ?? id;
+}
+
+export function channelName(id) {
+  return world.channels.get(id)?.name ?? id;
+}
+
+export const names = { user: userName, channel: channelName };
+
+/** Messages of a channel that stand in it, oldest first, with what is whispered to `user`. */
+export function inChannel(channel, user) {
+  const stands = (m) => m.channel === channel &&
+    (!m.thread_ts || m.thread_ts === m.ts || m.subtype === "thread_broadcast");
+  return sorted([...world.messages.values()].filter(stands), [...world.whispers.values()]
+    .filter((m) => m.channel === channel && m.only_for === user && !m.thread_ts));
+}
+
+/** A thread, oldest first, with what is whispered to `user` in it. */
+export function inThread(channel, thread, user) {
+  const within = (m) => m.channel === channel && (m.ts === thread || m.thread_ts === thread);
+  return sorted([...world.messages.values()].filter(within),
+    [...world.whispers.values()].filter((m) => within(m) && m.only_for === user));
+}
+
+function sorted(some, more) {
+  return [...some, ...more].sort((a, b) => (a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0));
+}
+
+async function load() {
+  const answer = await fetch("/playground/state");
+  if (!answer.ok) throw new Error(String(answer.status));
+  const state = await answer.json();
+  world.revision = state.revision;
+  world.bot = state.bot;
+  world.users = new Map(state.users.map((user) => [user.id, user]));
+  world.channels = new Map(state.channels.map((channel) => [channel.id, channel]));
+  world.messages = new Map(state.messages.map((m) => [keyOf(m.channel, m.ts), m]));
+  world.whispers = new Map(state.ephemerals.map((m) => [keyOf(m.channel, m.ts), m]));
+  world.statuses = new Map(state.statuses.map((s) => [keyOf(s.channel, s.thread_ts), s.text]));
+  tell("all");
+}
+
+function take(change) {
+  switch (change.type) {
+    case "message": {
+      const key = keyOf(change.message.channel, change.message.ts);
+      const before = world.messages.get(key);
+      world.messages.set(key, change.message);
+      tell("message", { message: change.message, before });
+      break;
+    }
+    case "gone": {
+      const key = keyOf(change.channel, change.ts);
+      const before = world.messages.get(key);
+      world.messages.delete(key);
+      if (before) tell("gone", before);
+      break;
+    }
+    case "ephemeral":
+      world.whispers.set(keyOf(change.message.channel, change.message.ts), change.message);
+      tell("message", { message: change.message });
+      break;
+    case "status": {
+      const key = keyOf(change.channel, change.thread_ts);
+      if (change.text) world.statuses.set(key, change.text);
+      else world.statuses.delete(key);
+      tell("status", change);
+      break;
+    }
+    case "reset":
+      load().catch(() => tell("offline"));
+      break;
+  }
+}
+
+/** Loads the workspace and follows it, for as long as the page is open. */
+export async function follow() {
+  try {
+    await load();
+  } catch {
+    tell("offline");
+    setTimeout(follow, 1000);
+    return;
+  }
+  tell("online");
+  const source = new EventSource(`/playground/events?since=${world.revision}`);
+  source.onmessage = (event) => take(JSON.parse(event.data));
+  source.onerror = () => {
+    // A server that was started again counts from the beginning, so everything is loaded anew.
+    source.close();
+    tell("offline");
+    setTimeout(follow, 1000);
+  };
+}
+
+/** Does something as a person; gives the ts of what came of it. */
+export async function act(what) {
+  return done(await fetch("/playground/acts", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(what),
+  }));
+}
+
+/** Shares files as a person, in one message. */
+export async function upload(files, fields) {
+  const form = new FormData();
+  for (const file of files) form.append("file", file, file.name);
+  const query = new URLSearchParams(fields);
+  return done(await fetch(`/playground/upload?${query}`, { method: "POST", body: form }));
+}
+
+async function done(answer) {
+  const text = await answer.text();
+  let said;
+  try {
+    said = JSON.parse(text);
+  } catch {
+    throw new Error(text.trim() || String(answer.status));
+  }
+  if (!said.ok) throw new Error(said.error);
+  return said.ts;
+}

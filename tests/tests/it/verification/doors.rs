@@ -1,0 +1,167 @@
+//! The doors: who is let in, what is answered, and what happens when the store is away.
+
+use super::{Setup, World};
+use hmac::{Hmac, KeyInit, Mac};
+use interzone_playground::{PlaygroundOptions, seed};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use sha2::Sha256;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap().as_secs()
+}
+
+fn signature(time: u64, body: &str) -> String {
+    let secret = PlaygroundOptions::default().signing_secret;
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).unwrap();
+    mac.update(format!("v0:{time}:{body}").as_bytes());
+    let hex: String = mac
+        .finalize()
+        .into_bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("v0={hex}")
+}
+
+fn event(id: &str, ts: &str) -> String {
+    json!({
+        "type": "event_callback", "event_id": id, "team_id": seed::TEAM,
+        "event": {
+            "type": "message", "channel": seed::DM_ALEX, "channel_type": "im", "user": seed::ALEX,
+            "ts": ts, "text": "hello",
+        },
+    })
+    .to_string()
+}
+
+async fn send(world: &World, path: &str, body: &str, headers: &[(&str, String)]) -> (u16, String) {
+    let client = reqwest::Client::new();
+    let mut request = client.post(format!("{}{path}", world.running().url));
+    for (name, value) in headers {
+        request = request.header(*name, value);
+    }
+    let response = request.body(body.to_owned()).send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+async fn send_signed(world: &World, path: &str, body: &str) -> (u16, String) {
+    let time = now();
+    let headers = [
+        ("x-slack-request-timestamp", time.to_string()),
+        ("x-slack-signature", signature(time, body)),
+    ];
+    send(world, path, body, &headers).await
+}
+
+#[tokio::test]
+async fn fault_1_what_is_not_signed_is_not_believed() {
+    let world = World::new().await;
+    let body = event("Ev1", "1700000000.000100");
+    let (time, old) = (now(), now() - 301);
+    let headers = |time: String, signature: String| {
+        vec![
+            ("x-slack-request-timestamp", time),
+            ("x-slack-signature", signature),
+        ]
+    };
+    let good = || signature(time, &body);
+    let mut twice = headers(time.to_string(), good());
+    twice.push(("x-slack-signature", good()));
+    for (why, headers) in [
+        ("nothing", Vec::new()),
+        ("no time", vec![("x-slack-signature", good())]),
+        (
+            "no signature",
+            vec![("x-slack-request-timestamp", time.to_string())],
+        ),
+        ("old", headers(old.to_string(), signature(old, &body))),
+        (
+            "future",
+            headers((time + 302).to_string(), signature(time + 302, &body)),
+        ),
+        (
+            "another body",
+            headers(time.to_string(), signature(time, "{}")),
+        ),
+        ("twice", twice),
+        ("empty", headers(time.to_string(), String::new())),
+    ] {
+        for path in ["/slack/events", "/slack/interactions"] {
+            let (status, text) = send(&world, path, &body, &headers).await;
+            assert_eq!((status, text.as_str()), (401, "unauthorized"), "{why}");
+        }
+    }
+    let challenge = json!({"type": "url_verification", "challenge": "c"}).to_string();
+    let (status, _) = send(&world, "/slack/events", &challenge, &[]).await;
+    assert_eq!(status, 401);
+    assert_eq!(world.store.outbox_depth().await.unwrap(), (0, 0));
+}
+
+#[tokio::test]
+async fn a_challenge_is_echoed_and_what_is_unknown_is_taken_politely() {
+    let world = World::new().await;
+    assert!(world.playground.verify_url().await);
+    for body in [
+        "{}",
+        "no json",
+        r#"{"type":"event_callback"}"#,
+        r#"{"type":"app_rate_limited","team_id":"T1"}"#,
+        r#"{"type":"event_callback","event_id":"Ev9","team_id":"T1","event":{"type":"app_home_opened"}}"#,
+    ] {
+        let (status, text) = send_signed(&world, "/slack/events", body).await;
+        assert_eq!((status, text.as_str()), (200, ""), "{body}");
+        let (status, _) = send_signed(&world, "/slack/interactions", body).await;
+        assert_eq!(status, 200, "{body}");
+    }
+    let large = "x".repeat(1024 * 1024 + 1);
+    let (status, _) = send_signed(&world, "/slack/events", &large).await;
+    assert_eq!(status, 413);
+    assert_eq!(world.store.outbox_depth().await.unwrap(), (0, 0));
+}
+
+#[tokio::test]
+async fn fault_6_an_event_that_comes_again_is_answered_once() {
+    let world = World::new().await;
+    let ts = world
+        .playground
+        .post(seed::HANA, seed::DM_HANA, "first")
+        .unwrap();
+    world.sign(seed::DM_HANA, &ts).await;
+    let body = event("Ev1", "1700000000.000100");
+    for _ in 0..3 {
+        assert_eq!(send_signed(&world, "/slack/events", &body).await.0, 200);
+    }
+    // Its twin has another name and is the same message.
+    let twin = event("Ev2", "1700000000.000100");
+    assert_eq!(send_signed(&world, "/slack/events", &twin).await.0, 200);
+    world.quiet().await;
+    assert_eq!(world.agent.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn operators_see_how_it_is() {
+    let world = World::with(Setup::default()).await;
+    let get = async |path: &str| {
+        let response = reqwest::get(format!("{}{path}", world.running().url));
+        let response = response.await.unwrap();
+        (response.status(), response.text().await.unwrap())
+    };
+    assert_eq!(get("/healthz").await.0, StatusCode::OK);
+    let (status, text) = get("/readyz").await;
+    let ready: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (status, &ready["status"]),
+        (StatusCode::OK, &json!("ready"))
+    );
+    send_signed(&world, "/slack/events", "{}").await;
+    let (_, metrics) = get("/metrics").await;
+    assert!(
+        metrics.contains(r#"method="slack.events",outcome="ignored""#),
+        "{metrics}"
+    );
+    assert_eq!(get("/nowhere").await.0, StatusCode::NOT_FOUND);
+    assert!(world.running().workers.healthy().is_ok());
+}
