@@ -3,7 +3,6 @@
 mod execution;
 mod neighbours;
 mod parts;
-mod socket;
 
 pub(crate) use execution::{zone_client, zone_scopes};
 
@@ -19,8 +18,9 @@ use interzone_edge::tls::{ServerTls, TlsError, Trust};
 use interzone_hub::{Hub, Limits, RandomIds, Registry, SystemClock};
 use interzone_verification::slack::api::Slack;
 use interzone_verification::slack::install::Install;
+use interzone_verification::slack::socket::SocketState;
 use interzone_verification::workers::Workers;
-use interzone_verification::{Zone, ZoneOptions, router};
+use interzone_verification::{Check, Zone, ZoneOptions, router};
 use neighbours::{Looks, Neighbours};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -94,19 +94,27 @@ impl Verifying {
             audit: audit(&config.audit, &metrics)?,
             metrics: metrics.clone(),
             metrics_public: config.metrics_public,
-            checks: checks(&workers, &neighbours),
+            checks: vec![working(&workers)],
             stop: stop.clone(),
         });
         let options = parts::worker_options(config);
         *workers.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Workers::start(&zone, &options, &end));
         let mut serving = JoinSet::new();
-        if let Some(socket) = socket::open(config, &slack, &trust, &zone)? {
+        let mut away = neighbours.checks();
+        away.push(Arc::new(move || {
+            (!tokens.trouble().is_empty()).then_some("slack_token")
+        }));
+        if let Some(socket) = parts::socket(config, &slack, &trust, &zone)? {
+            let state = socket.state();
+            let deaf = move || *state.borrow() != SocketState::Connected;
+            away.push(Arc::new(move || deaf().then_some("slack_socket")));
             let stop = stop.clone();
             serving.spawn(async move {
                 socket.run(stop).await;
             });
         }
+        zone.look_after(away);
         let grace = config.verification.grace;
         serving.spawn(listener.serve(router(zone), stop.clone(), grace));
         let url = config.verification.public_url.as_str();
@@ -186,23 +194,15 @@ async fn listen(
     listener.map_err(|error| cannot_listen(address, way, error))
 }
 
-/// What must be there for the zone to be ready, beside its store.
-fn checks(
-    workers: &Arc<Mutex<Option<Workers>>>,
-    neighbours: &Arc<Neighbours>,
-) -> Vec<interzone_verification::Check> {
+/// Whether the workers are at work.
+fn working(workers: &Arc<Mutex<Option<Workers>>>) -> Check {
     let workers = workers.clone();
-    let (execution, slack) = (neighbours.clone(), neighbours.clone());
-    vec![
-        Arc::new(move || {
-            let workers = workers.lock().unwrap_or_else(PoisonError::into_inner);
-            match workers.as_ref().map(Workers::healthy) {
-                Some(Ok(())) => None,
-                Some(Err(_)) => Some("workers"),
-                None => Some("stopping"),
-            }
-        }),
-        Arc::new(move || execution.execution()),
-        Arc::new(move || slack.slack()),
-    ]
+    Arc::new(move || {
+        let workers = workers.lock().unwrap_or_else(PoisonError::into_inner);
+        match workers.as_ref().map(Workers::healthy) {
+            Some(Ok(())) => None,
+            Some(Err(_)) => Some("workers"),
+            None => Some("stopping"),
+        }
+    })
 }

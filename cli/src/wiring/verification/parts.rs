@@ -1,8 +1,11 @@
 //! What the parts of a Verification Zone are told, from the configuration.
 
-use crate::config::{InstallConfig, SlackConfig, VerificationConfig, VerifyConfig, Words};
+use crate::config::{
+    InstallConfig, SlackConfig, SlackMode, VerificationConfig, VerifyConfig, Words,
+};
 use crate::wiring::StartError;
 use crate::wiring::store::Opened;
+use interzone_edge::tls::Trust;
 use interzone_hub::SystemClock;
 use interzone_verification::intake::Rules;
 use interzone_verification::policy::Policy;
@@ -10,10 +13,11 @@ use interzone_verification::slack::api::Slack;
 use interzone_verification::slack::api::oauth::OauthApp;
 use interzone_verification::slack::ids::ChannelId;
 use interzone_verification::slack::install::{Install, InstallOptions};
+use interzone_verification::slack::socket::SocketMode;
 use interzone_verification::slack::tokens::{BotToken, Installs, Tokens, TokensOptions};
 use interzone_verification::slack::vault::Vault;
 use interzone_verification::workers::{ChannelOptions, WorkerOptions};
-use interzone_verification::{AskOptions, GateOptions, Language, ReplyOptions};
+use interzone_verification::{AskOptions, GateOptions, Language, ReplyOptions, Zone};
 use std::sync::Arc;
 
 /// The tokens: the one of the file, and those in the store.
@@ -66,6 +70,21 @@ fn app(config: &InstallConfig) -> OauthApp {
         client_id: config.client_id.clone(),
         client_secret: config.client_secret.clone(),
     }
+}
+
+/// The socket, if events come by one. It is opened when it is run.
+pub(super) fn socket(
+    config: &VerifyConfig,
+    slack: &Slack,
+    trust: &Trust,
+    zone: &Zone,
+) -> Result<Option<SocketMode>, StartError> {
+    let (SlackMode::Socket, Some(token)) = (config.slack.mode, &config.slack.app_token) else {
+        return Ok(None);
+    };
+    let token = BotToken::new(token.expose()).map_err(StartError::AppToken)?;
+    let handler = Arc::new(zone.clone());
+    Ok(Some(SocketMode::new(slack.clone(), token, trust, handler)?))
 }
 
 /// In which messages a question is seen.
