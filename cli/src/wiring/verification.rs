@@ -8,7 +8,7 @@ pub(crate) use execution::{zone_client, zone_scopes};
 
 use super::error::cannot_listen;
 use super::options::{audit, http_limits};
-use super::store::Opened;
+use super::store::{Opened, record_store};
 use super::{StartError, TlsFiles};
 use crate::config::VerifyConfig;
 use interzone_client::RetryPolicy;
@@ -71,7 +71,7 @@ impl Verifying {
         // Before the workers take anything: what the last process held when it died is nobody's.
         hub.store().take_over(hub.now()).await?;
         let slack = Slack::new(config.slack.api_url.as_str(), &trust)?;
-        let tokens = parts::tokens(config, &slack, &store)?;
+        let tokens = parts::tokens(config, &slack, store.store())?;
         // A zone that cannot open what it stored would refuse whole workspaces, and nobody would know why.
         let workspaces = tokens.check().await?;
         tracing::info!(workspaces, "workspaces have installed the app");
@@ -192,6 +192,18 @@ async fn listen(
     let address = config.verification.listen;
     let listener = Listener::bind(address, tls, limits.clone(), metrics.clone()).await;
     listener.map_err(|error| cannot_listen(address, way, error))
+}
+
+/// How many workspaces have installed the app, if every token that is stored can be opened. A zone may run
+/// on the same store.
+///
+/// # Errors
+/// One cannot, or the store does not answer.
+pub(crate) async fn workspaces(config: &VerifyConfig) -> Result<usize, StartError> {
+    let trust = Trust::system_and(&config.tls.trust)?;
+    let slack = Slack::new(config.slack.api_url.as_str(), &trust)?;
+    let records = record_store(&config.store).await?;
+    Ok(parts::tokens(config, &slack, records)?.check().await?)
 }
 
 /// Whether the workers are at work.

@@ -4,9 +4,9 @@ use crate::config::{
     InstallConfig, SlackConfig, SlackMode, VerificationConfig, VerifyConfig, Words,
 };
 use crate::wiring::StartError;
-use crate::wiring::store::Opened;
 use interzone_edge::tls::Trust;
 use interzone_hub::SystemClock;
+use interzone_hub::ports::RecordStore;
 use interzone_verification::intake::Rules;
 use interzone_verification::policy::Policy;
 use interzone_verification::slack::api::Slack;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(super) fn tokens(
     config: &VerifyConfig,
     slack: &Slack,
-    store: &Opened,
+    records: Arc<dyn RecordStore>,
 ) -> Result<Tokens, StartError> {
     let file = config.slack.bot_token.as_ref();
     let file = file
@@ -34,7 +34,7 @@ pub(super) fn tokens(
     let installs = match &config.slack.install {
         None => None,
         Some(install) => Some(Installs {
-            records: store.store(),
+            records,
             vault: Vault::new(&install.token_key).map_err(StartError::TokenKey)?,
             app: Some(app(install)),
         }),
