@@ -155,7 +155,7 @@ impl World {
     clippy::disallowed_methods,
     reason = "test.sh tells where its server is"
 )]
-fn postgres_url() -> String {
+pub(crate) fn postgres_url() -> String {
     std::env::var("INTERZONE_TEST_POSTGRES").expect(
         "INTERZONE_TEST_POSTGRES names no PostgreSQL server: run ./test.sh --only test, or \
          eval \"$(scripts/postgres.sh start)\" first",

@@ -16,8 +16,9 @@ use interzone_edge::listener::Listener;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{Trust, install_provider};
 use interzone_hub::ports::Store;
-use interzone_hub::{Hub, Limits, RandomIds, Registry, SystemClock};
+use interzone_hub::{Hub, IdSource, Limits, RandomIds, Registry, SystemClock};
 use interzone_playground::{Message, Playground, PlaygroundOptions, seed};
+use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use interzone_verification::intake::Rules;
 use interzone_verification::policy::Policy;
@@ -87,17 +88,41 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
+/// A node's own way to PostgreSQL.
+async fn postgres(schema: &str) -> Arc<PostgresStore> {
+    let options = PostgresOptions {
+        schema: schema.to_owned(),
+        pool_size: 4,
+        ..PostgresOptions::default()
+    };
+    let store = PostgresStore::connect(&crate::hub::postgres_url(), options).await;
+    Arc::new(store.unwrap())
+}
+
 impl World {
     async fn new() -> Self {
         Self::with(Setup::default()).await
     }
 
     async fn with(setup: Setup) -> Self {
-        install_provider();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("verification.db");
         let store = SqliteStore::open(&path, SqliteOptions::default());
-        let store: Arc<dyn Store> = Arc::new(store.await.unwrap());
+        let store = Arc::new(store.await.unwrap());
+        Self::on(store, setup, folder).await
+    }
+
+    /// On PostgreSQL, in a schema of its own; and the schema's name, for further nodes.
+    async fn on_postgres(setup: Setup) -> (Self, Arc<PostgresStore>, String) {
+        let schema = format!("verification_{:016x}", RandomIds.random());
+        let store = postgres(&schema).await;
+        let folder = tempfile::tempdir().unwrap();
+        let world = Self::on(store.clone(), setup, folder).await;
+        (world, store, schema)
+    }
+
+    async fn on(store: Arc<dyn Store>, setup: Setup, folder: tempfile::TempDir) -> Self {
+        install_provider();
         let playground = Playground::start(PlaygroundOptions::default()).await;
         let mut world = Self {
             playground: playground.unwrap(),
@@ -122,9 +147,13 @@ impl World {
     }
 
     async fn node(&self) -> Node {
+        self.node_on(self.store.clone()).await
+    }
+
+    async fn node_on(&self, store: Arc<dyn Store>) -> Node {
         let setup = &self.setup;
         let hub = Hub::new(
-            self.store.clone(),
+            store,
             Arc::new(SystemClock),
             Arc::new(RandomIds),
             Registry::default(),

@@ -3,6 +3,7 @@
 use super::{Setup, World};
 use hmac::{Hmac, KeyInit, Mac};
 use interzone_playground::{PlaygroundOptions, seed};
+use interzone_verification::slack::socket::{Ack, Envelopes};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -139,6 +140,28 @@ async fn fault_6_an_event_that_comes_again_is_answered_once() {
     assert_eq!(send_signed(&world, "/slack/events", &twin).await.0, 200);
     world.quiet().await;
     assert_eq!(world.agent.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn fault_6_what_cannot_be_kept_is_not_acknowledged_and_comes_again() {
+    let (mut world, store, schema) = World::on_postgres(Setup::default()).await;
+    // Nobody reaches the store any more.
+    store.close();
+    let body = event("Ev1", "1700000000.000100");
+    let (status, text) = send_signed(&world, "/slack/events", &body).await;
+    assert_eq!((status, text.as_str()), (503, "try again"));
+    let zone = world.running().zone.clone();
+    let payload = bytes::Bytes::from(body.clone());
+    assert_eq!(zone.envelope("events_api", payload).await, Ack::Later);
+    let ready = reqwest::get(format!("{}/readyz", world.running().url));
+    assert_eq!(ready.await.unwrap().status(), 503);
+    // Now somebody does, and Slack tells it again.
+    world.store = super::postgres(&schema).await;
+    world.crash().await;
+    world.start().await;
+    assert_eq!(send_signed(&world, "/slack/events", &body).await.0, 200);
+    world.quiet().await;
+    assert_eq!(world.agent.asked().len(), 1);
 }
 
 #[tokio::test]

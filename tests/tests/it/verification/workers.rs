@@ -39,12 +39,16 @@ async fn what_takes_long_is_held_on_and_not_asked_by_another_node() {
 
 #[tokio::test]
 async fn every_event_thrice_and_two_nodes_answer_each_question_once() {
-    let world = World::new().await;
-    let other = world.node().await;
+    let (world, _, schema) = World::on_postgres(Setup::default()).await;
+    let other = world.node_on(super::postgres(&schema).await).await;
     world.playground.faults().events(EventFault::Duplicate {
         events: 40,
         copies: 3,
     });
+    world
+        .playground
+        .faults()
+        .events(EventFault::Reverse { events: 8 });
     let mut asked = Vec::new();
     for number in 0..10 {
         let text = format!("@interzone question {number}");
