@@ -19,7 +19,7 @@ const BOT: &str = "xoxb-1-2-workspace";
 const APP: &str = "xapp-1-2-workspace";
 
 /// What `[slack]` says, by how events come.
-const BY_REQUESTS: &str = "signing_secret_file = \"signing.txt\"\n";
+const BY_REQUESTS: &str = "signing_secret_file = \"signing.txt\"\noffer_stop_after = \"1ms\"\n";
 const BY_SOCKET: &str = "mode = \"socket\"\napp_token_file = \"app.txt\"\n";
 
 /// `interzone verify` on any port, for a workspace, with the Execution Zone of `interzone up`.
@@ -81,7 +81,7 @@ fn workspace(zone: &Zone) -> PlaygroundOptions {
 }
 
 #[test]
-fn a_person_in_slack_gets_an_answer_and_a_file() {
+fn a_person_in_slack_gets_an_answer_and_a_file_and_can_stop() {
     let zone = Zone::up();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -115,6 +115,32 @@ fn a_person_in_slack_gets_an_answer_and_a_file() {
     }));
     assert!(!told.expect("a word for them").contains("hello"));
     assert!(playground.thread(seed::GENERAL, &refused).len() <= 1);
+
+    // What takes long can be stopped by a button that only the asker sees, outside of any thread.
+    let asked = playground
+        .post(seed::ALEX, seed::DM_ALEX, "wait 600")
+        .unwrap();
+    let button = runtime.block_on(playground.wait(PATIENCE, |workspace| {
+        let mut messages = workspace.ephemerals();
+        let theirs = messages.find(|message| message.channel == seed::DM_ALEX)?;
+        Some(theirs.ts.clone())
+    }));
+    let button = button.unwrap();
+    playground
+        .press(seed::ALEX, seed::DM_ALEX, &button, "interzone_stop", None)
+        .unwrap();
+    let stopped = runtime.block_on(playground.wait(PATIENCE, |workspace| {
+        let thread = workspace.thread(seed::DM_ALEX, &asked);
+        let mut reactions = thread.first()?.reactions.iter();
+        reactions
+            .find(|one| one.name == "octagonal_sign")
+            .map(|_| ())
+    }));
+    assert!(
+        stopped.is_some(),
+        "{:?}",
+        playground.thread(seed::DM_ALEX, &asked)
+    );
 
     let doctor = zone.run(&["doctor", "--output", "json"]);
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
