@@ -17,7 +17,7 @@ pub(crate) use error::StartError;
 pub(crate) use identity::scopes;
 pub(crate) use signals::Signals;
 pub(crate) use store::records;
-pub(crate) use verification::{Verifying, zone_client, zone_scopes};
+pub(crate) use verification::{Verifying, workspaces, zone_client, zone_scopes};
 
 use crate::config::{Config, LogConfig, LogFormat, TlsConfig};
 use agentcore::Doors;

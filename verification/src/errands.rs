@@ -3,7 +3,7 @@
 
 use crate::ask::Notes;
 use crate::intake::{Left, Stop};
-use crate::question::{Question, thread_key};
+use crate::question::Question;
 use crate::reply::{Carried, FeedbackGiven};
 use crate::workers::Carrier;
 use crate::zone::{self, Zone};
@@ -57,8 +57,7 @@ impl Runner {
         let zone = &self.0.0;
         let notes = Notes(zone.hub.clone());
         notes.mark(stop).await?;
-        let thread = thread_key(&stop.team, &stop.channel, &stop.thread);
-        let running = notes.running(&thread).await?.filter(|running| {
+        let running = notes.meant(stop).await?.filter(|running| {
             let same = |wanted: &String| *wanted == running.question;
             let theirs = stop.user.as_ref().is_none_or(|user| *user == running.user);
             stop.question.as_ref().is_none_or(same) && theirs

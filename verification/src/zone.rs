@@ -23,7 +23,7 @@ use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Hub, HubError, NewEntry};
 use interzone_protocol::vocab::{Json, PrincipalId};
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -62,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) metrics_public: bool,
     pub(crate) checks: Vec<Check>,
+    /// What is told beside, and keeps nobody from sending us events.
+    pub(crate) neighbours: OnceLock<Vec<Check>>,
     pub(crate) stop: CancellationToken,
 }
 
@@ -120,8 +122,16 @@ impl Zone {
             metrics: options.metrics,
             metrics_public: options.metrics_public,
             checks: options.checks,
+            neighbours: OnceLock::new(),
             stop: options.stop,
         }))
+    }
+
+    /// Says how to find out which of those whom the zone needs is away. It is told with whether the zone is
+    /// ready and does not change that: a zone that is alone still takes questions in and keeps them, and
+    /// should go on to be sent some. Only the first call counts.
+    pub fn look_after(&self, neighbours: Vec<Check>) {
+        let _ = self.0.neighbours.set(neighbours);
     }
 
     /// Takes in an event, as the body of a request. It is durable when this answers, and may be

@@ -4,7 +4,7 @@ use super::error::ConfigError;
 use super::section::{Found, Section};
 use super::url::secure_url;
 use super::verification::VerificationConfig;
-use super::zone::{HAS_A_DEFAULT, number, time};
+use super::zone::{HAS_A_DEFAULT, number, public_url, time};
 use interzone_edge::Secret;
 use std::time::Duration;
 use url::Url;
@@ -147,7 +147,7 @@ impl InstallConfig {
             ));
         };
         let redirect_url = match redirect {
-            Some(found) => secure_url(&found, "a page")?,
+            Some(found) => public_url(&found)?,
             None => {
                 let mut url = zone.public_url.clone();
                 let path = url.path().trim_end_matches('/').to_owned();

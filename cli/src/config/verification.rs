@@ -171,7 +171,6 @@ pub(crate) struct VerificationConfig {
     /// How often a question is tried while somebody whom it needs is away.
     pub(crate) attempts: u32,
     pub(crate) grace: Duration,
-    pub(crate) node: Option<String>,
     pub(crate) threads: Option<usize>,
 }
 
@@ -233,7 +232,6 @@ impl VerificationConfig {
             file_memory: size(&mut section, "file_memory")?,
             attempts: number(&mut section, "attempts", 1)?,
             grace: time(&mut section, "grace")?,
-            node: section.text("node")?.map(|found| found.value),
             threads: usize::try_from(threads).ok().filter(|threads| *threads > 0),
         };
         section.end()?;

@@ -8,6 +8,7 @@ use interzone_edge::tls::TlsError;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
 use interzone_verification::slack::api::SlackSetupError;
+use interzone_verification::slack::install::InstallSetupError;
 use interzone_verification::slack::tokens::{InvalidToken, TokensError};
 use interzone_verification::slack::vault::VaultError;
 use std::io;
@@ -41,8 +42,12 @@ pub(crate) enum StartError {
     Slack(#[from] SlackSetupError),
     #[error("`slack.bot_token_file`: {0}")]
     BotToken(#[source] InvalidToken),
+    #[error("`slack.app_token_file`: {0}")]
+    AppToken(#[source] InvalidToken),
     #[error("`slack.token_key_file`: {0}")]
     TokenKey(#[source] VaultError),
+    #[error("`slack.client_id`: {0}")]
+    Install(#[source] InstallSetupError),
     #[error("{}", with_cause(.0))]
     Tokens(#[from] TokensError),
     #[error("outgoing connections cannot be set up: {0}")]

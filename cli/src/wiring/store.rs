@@ -3,7 +3,7 @@
 use super::keep::StoreKeep;
 use crate::config::{StoreConfig, StoreUrl};
 use interzone_edge::issuer::Keep;
-use interzone_hub::ports::{Store, StoreError};
+use interzone_hub::ports::{RecordStore, Store, StoreError};
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
 use std::sync::Arc;
@@ -65,14 +65,20 @@ impl Opened {
 /// # Errors
 /// The store cannot be opened.
 pub(crate) async fn records(config: &StoreConfig) -> Result<Arc<dyn Keep>, StoreError> {
+    let records = record_store(config).await?;
+    Ok(Arc::new(StoreKeep(records)))
+}
+
+/// All records, which may be read while a server runs on the same store.
+///
+/// # Errors
+/// The store cannot be opened.
+pub(super) async fn record_store(config: &StoreConfig) -> Result<Arc<dyn RecordStore>, StoreError> {
     match &config.url {
-        StoreUrl::Sqlite(path) => {
-            let records = SqliteRecords::open(path).await?;
-            Ok(Arc::new(StoreKeep(Arc::new(records))))
-        }
+        StoreUrl::Sqlite(path) => Ok(Arc::new(SqliteRecords::open(path).await?)),
         StoreUrl::Postgres(url) => {
             let store = PostgresStore::connect(url.expose(), postgres(config)).await?;
-            Ok(Arc::new(StoreKeep(Arc::new(store))))
+            Ok(Arc::new(store))
         }
     }
 }

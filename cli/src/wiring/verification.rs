@@ -8,7 +8,7 @@ pub(crate) use execution::{zone_client, zone_scopes};
 
 use super::error::cannot_listen;
 use super::options::{audit, http_limits};
-use super::store::Opened;
+use super::store::{Opened, record_store};
 use super::{StartError, TlsFiles};
 use crate::config::VerifyConfig;
 use interzone_client::RetryPolicy;
@@ -17,8 +17,10 @@ use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{ServerTls, TlsError, Trust};
 use interzone_hub::{Hub, Limits, RandomIds, Registry, SystemClock};
 use interzone_verification::slack::api::Slack;
+use interzone_verification::slack::install::Install;
+use interzone_verification::slack::socket::SocketState;
 use interzone_verification::workers::Workers;
-use interzone_verification::{Zone, ZoneOptions, router};
+use interzone_verification::{Check, Zone, ZoneOptions, router};
 use neighbours::{Looks, Neighbours};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -69,7 +71,7 @@ impl Verifying {
         // Before the workers take anything: what the last process held when it died is nobody's.
         hub.store().take_over(hub.now()).await?;
         let slack = Slack::new(config.slack.api_url.as_str(), &trust)?;
-        let tokens = parts::tokens(config, &slack, &store)?;
+        let tokens = parts::tokens(config, &slack, store.store())?;
         // A zone that cannot open what it stored would refuse whole workspaces, and nobody would know why.
         let workspaces = tokens.check().await?;
         tracing::info!(workspaces, "workspaces have installed the app");
@@ -83,7 +85,7 @@ impl Verifying {
             tokens: tokens.clone(),
             client: zone_client(config, RetryPolicy::default())?,
             signing_secret: config.slack.signing_secret.clone(),
-            install: None,
+            install: parts::install(config, &slack, &tokens)?.map(Install::routes),
             rules: parts::rules(&config.slack),
             gates: parts::gates(config),
             ask: parts::asks(&config.verification),
@@ -92,13 +94,27 @@ impl Verifying {
             audit: audit(&config.audit, &metrics)?,
             metrics: metrics.clone(),
             metrics_public: config.metrics_public,
-            checks: checks(&workers, &neighbours),
+            checks: vec![working(&workers)],
             stop: stop.clone(),
         });
         let options = parts::worker_options(config);
         *workers.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Workers::start(&zone, &options, &end));
         let mut serving = JoinSet::new();
+        let mut away = neighbours.checks();
+        away.push(Arc::new(move || {
+            (!tokens.trouble().is_empty()).then_some("slack_token")
+        }));
+        if let Some(socket) = parts::socket(config, &slack, &trust, &zone)? {
+            let state = socket.state();
+            let deaf = move || *state.borrow() != SocketState::Connected;
+            away.push(Arc::new(move || deaf().then_some("slack_socket")));
+            let stop = stop.clone();
+            serving.spawn(async move {
+                socket.run(stop).await;
+            });
+        }
+        zone.look_after(away);
         let grace = config.verification.grace;
         serving.spawn(listener.serve(router(zone), stop.clone(), grace));
         let url = config.verification.public_url.as_str();
@@ -178,23 +194,27 @@ async fn listen(
     listener.map_err(|error| cannot_listen(address, way, error))
 }
 
-/// What must be there for the zone to be ready, beside its store.
-fn checks(
-    workers: &Arc<Mutex<Option<Workers>>>,
-    neighbours: &Arc<Neighbours>,
-) -> Vec<interzone_verification::Check> {
+/// How many workspaces have installed the app, if every token that is stored can be opened. A zone may run
+/// on the same store.
+///
+/// # Errors
+/// One cannot, or the store does not answer.
+pub(crate) async fn workspaces(config: &VerifyConfig) -> Result<usize, StartError> {
+    let trust = Trust::system_and(&config.tls.trust)?;
+    let slack = Slack::new(config.slack.api_url.as_str(), &trust)?;
+    let records = record_store(&config.store).await?;
+    Ok(parts::tokens(config, &slack, records)?.check().await?)
+}
+
+/// Whether the workers are at work.
+fn working(workers: &Arc<Mutex<Option<Workers>>>) -> Check {
     let workers = workers.clone();
-    let (execution, slack) = (neighbours.clone(), neighbours.clone());
-    vec![
-        Arc::new(move || {
-            let workers = workers.lock().unwrap_or_else(PoisonError::into_inner);
-            match workers.as_ref().map(Workers::healthy) {
-                Some(Ok(())) => None,
-                Some(Err(_)) => Some("workers"),
-                None => Some("stopping"),
-            }
-        }),
-        Arc::new(move || execution.execution()),
-        Arc::new(move || slack.slack()),
-    ]
+    Arc::new(move || {
+        let workers = workers.lock().unwrap_or_else(PoisonError::into_inner);
+        match workers.as_ref().map(Workers::healthy) {
+            Some(Ok(())) => None,
+            Some(Err(_)) => Some("workers"),
+            None => Some("stopping"),
+        }
+    })
 }

@@ -15,17 +15,14 @@ use std::time::Duration;
 
 /// What was sent with a question, by the question.
 const FIXED: &str = "slack.ask";
-/// Which task goes on in a thread, by the thread.
+/// Which task goes on, by the thread and by the question.
 const RUNNING: &str = "slack.task";
-/// What is to be stopped, by the thread and the question.
+/// What is to be stopped, by the question, or by the thread where all that goes on in it is meant.
 const STOPS: &str = "slack.stop";
 /// Which task waits for an answer, by the thread.
 const WAITING: &str = "slack.waiting";
 /// In which threads we have answered, by the thread.
 const THREADS: &str = "slack.thread";
-
-/// In place of a question, where all that goes on in a thread is meant.
-const ANY: &str = "any";
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// How long a thread is followed after the last answer in it.
@@ -64,6 +61,15 @@ struct Mark {
     at: Timestamp,
 }
 
+/// What a stop names. Its question if it knows it: where a message that only one person sees was pressed,
+/// Slack need not say in which thread that was.
+fn meant(stop: &Stop) -> String {
+    match &stop.question {
+        Some(question) => question.clone(),
+        None => thread_key(&stop.team, &stop.channel, &stop.thread),
+    }
+}
+
 /// The records.
 #[derive(Clone)]
 pub(crate) struct Notes(pub(crate) Hub);
@@ -100,14 +106,20 @@ impl Notes {
             user: question.user.clone(),
             task: task.to_owned(),
         };
-        let key = question.thread_key();
-        self.write(RUNNING, &key, &running, None, DAY).await?;
+        for key in [&question.id, &question.thread_key()] {
+            self.write(RUNNING, key, &running, None, DAY).await?;
+        }
         Ok(())
     }
 
-    /// What goes on in a thread, or went on last.
-    pub(crate) async fn running(&self, thread: &str) -> Result<Option<Running>, HubError> {
-        self.read(RUNNING, thread).await
+    /// What a stop means: what goes on for its question, or in its thread, or went on last.
+    pub(crate) async fn meant(&self, stop: &Stop) -> Result<Option<Running>, HubError> {
+        self.read(RUNNING, &meant(stop)).await
+    }
+
+    /// The task of a question.
+    pub(super) async fn task_of(&self, question: &Question) -> Result<Option<Running>, HubError> {
+        self.read(RUNNING, &question.id).await
     }
 
     /// Marks something to be stopped, whether it has begun or not.
@@ -116,21 +128,17 @@ impl Notes {
             user: stop.user.clone(),
             at: stop.at,
         };
-        let thread = thread_key(&stop.team, &stop.channel, &stop.thread);
-        let what = stop.question.as_deref().unwrap_or(ANY);
-        let key = format!("{thread}/{what}");
-        self.write(STOPS, &key, &mark, None, DAY).await?;
+        self.write(STOPS, &meant(stop), &mark, None, DAY).await?;
         Ok(())
     }
 
     /// Whether a question is to be stopped. Only who asked it may want that.
     pub(super) async fn is_marked(&self, question: &Question) -> Result<bool, HubError> {
-        let thread = question.thread_key();
-        for what in [question.id.as_str(), ANY] {
-            let mark: Option<Mark> = self.read(STOPS, &format!("{thread}/{what}")).await?;
+        for (key, whole) in [(&question.id, false), (&question.thread_key(), true)] {
+            let mark: Option<Mark> = self.read(STOPS, key).await?;
             let counts = mark.is_some_and(|mark| {
                 let theirs = mark.user.is_none_or(|user| user == question.user);
-                theirs && (what != ANY || question.asked_at <= mark.at)
+                theirs && (!whole || question.asked_at <= mark.at)
             });
             if counts {
                 return Ok(true);

@@ -27,7 +27,13 @@ pub(super) async fn ready(State(zone): State<Zone>) -> Response {
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not_ready")
     };
-    object(status, &json!({"status": word, "reasons": missing}))
+    let neighbours = zone.0.neighbours.get().into_iter().flatten();
+    let away: Vec<&str> = neighbours.filter_map(|check| check()).collect();
+    let mut told = json!({"status": word, "reasons": missing});
+    if let (Some(told), false) = (told.as_object_mut(), away.is_empty()) {
+        told.insert("away".to_owned(), json!(away));
+    }
+    object(status, &told)
 }
 
 async fn missing(zone: &Parts) -> Vec<&'static str> {

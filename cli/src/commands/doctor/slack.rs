@@ -3,7 +3,8 @@
 use super::report::Report;
 use super::wire::{Seen, Wire};
 use super::zones;
-use crate::config::{PolicyConfig, SlackConfig, SlackMode, VerifyConfig};
+use crate::config::{PolicyConfig, SlackConfig, SlackMode, StoreUrl, VerifyConfig};
+use crate::wiring::workspaces;
 use interzone_edge::Secret;
 use interzone_verification::slack::{EVENTS, SCOPES};
 use url::Host;
@@ -14,11 +15,10 @@ pub(super) async fn check(config: &VerifyConfig, wire: &Wire, report: &mut Repor
     let mut team = None;
     match &slack.bot_token {
         Some(token) => team = bot(slack, token, wire, report).await,
-        None => report.skip(
-            "slack token",
-            "each workspace that installs the app has its own",
-            "open /slack/install of this zone to add a workspace",
-        ),
+        None => answers(slack, wire, report).await,
+    }
+    if slack.install.is_some() {
+        installed(config, report).await;
     }
     match (slack.mode, &slack.app_token) {
         (SlackMode::Socket, Some(token)) => socket(slack, token, wire, report).await,
@@ -26,6 +26,54 @@ pub(super) async fn check(config: &VerifyConfig, wire: &Wire, report: &mut Repor
     }
     events(slack.mode, report);
     policy(&config.policy, team.as_deref(), report);
+}
+
+/// Whether Slack answers somebody who has no token.
+async fn answers(slack: &SlackConfig, wire: &Wire, report: &mut Report) {
+    let asked = slack.api_url.join("api.test").map_err(|e| e.to_string());
+    let seen = match asked {
+        Ok(url) => wire.get(url).await,
+        Err(why) => Err(why),
+    };
+    match seen {
+        Ok(seen) => {
+            report.pass("slack", format!("{} answers", slack.api_url));
+            zones::clock("Slack", &seen, report);
+        }
+        Err(why) => away(slack, &why, report),
+    }
+}
+
+fn away(slack: &SlackConfig, why: &str, report: &mut Report) {
+    report.fail(
+        "slack",
+        format!("{} cannot be reached: {why}", slack.api_url),
+        "let this machine reach it by HTTPS, or correct slack.api_url",
+    );
+}
+
+/// The tokens of workspaces that installed the app.
+async fn installed(config: &VerifyConfig, report: &mut Report) {
+    const NAME: &str = "installed workspaces";
+    if let StoreUrl::Sqlite(path) = &config.store.url
+        && !path.exists()
+    {
+        report.skip(
+            NAME,
+            "there is no store yet",
+            "start the zone, and open /slack/install",
+        );
+        return;
+    }
+    match workspaces(config).await {
+        Ok(0) => report.warn(NAME, "none", "open /slack/install of this zone to add one"),
+        Ok(many) => report.pass(NAME, format!("{many}, and all their tokens can be opened")),
+        Err(error) => report.fail(
+            NAME,
+            error.to_string(),
+            "bring back the key that sealed them (slack.token_key_file)",
+        ),
+    }
 }
 
 /// The bot's token and what it may. Gives the workspace that it is of.
@@ -38,11 +86,7 @@ async fn bot(
     let seen = match wire.slack(&slack.api_url, "auth.test", token).await {
         Ok(seen) => seen,
         Err(why) => {
-            report.fail(
-                "slack",
-                format!("{} cannot be reached: {why}", slack.api_url),
-                "let this machine reach it by HTTPS, or correct slack.api_url",
-            );
+            away(slack, &why, report);
             return None;
         }
     };
@@ -197,10 +241,7 @@ fn policy(policy: &PolicyConfig, team: Option<&str>, report: &mut Report) {
     if !empty.is_empty() {
         report.fail(
             "policy",
-            format!(
-                "nobody may ask, as the list {} is empty",
-                empty.join(" and ")
-            ),
+            format!("nobody may ask: empty in [policy] is {}", empty.join(", ")),
             "name who may in [policy]; \"*\" stands for everybody",
         );
         return;
@@ -281,7 +322,7 @@ mod tests {
         };
         let (verdict, found) = look(&[], &[], None);
         assert_eq!(verdict, Verdict::Fail);
-        assert!(found.contains("teams and users"), "{found}");
+        assert!(found.ends_with("teams, users"), "{found}");
         assert_eq!(look(&["*"], &["*"], Some("T1")).0, Verdict::Warn);
         assert_eq!(look(&["T2"], &["*"], Some("T1")).0, Verdict::Fail);
         let (verdict, found) = look(&["T1"], &["U1", "U2"], Some("T1"));

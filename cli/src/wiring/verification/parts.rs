@@ -1,25 +1,30 @@
 //! What the parts of a Verification Zone are told, from the configuration.
 
-use crate::config::{SlackConfig, VerificationConfig, VerifyConfig, Words};
+use crate::config::{
+    InstallConfig, SlackConfig, SlackMode, VerificationConfig, VerifyConfig, Words,
+};
 use crate::wiring::StartError;
-use crate::wiring::store::Opened;
+use interzone_edge::tls::Trust;
 use interzone_hub::SystemClock;
+use interzone_hub::ports::RecordStore;
 use interzone_verification::intake::Rules;
 use interzone_verification::policy::Policy;
 use interzone_verification::slack::api::Slack;
 use interzone_verification::slack::api::oauth::OauthApp;
 use interzone_verification::slack::ids::ChannelId;
+use interzone_verification::slack::install::{Install, InstallOptions};
+use interzone_verification::slack::socket::SocketMode;
 use interzone_verification::slack::tokens::{BotToken, Installs, Tokens, TokensOptions};
 use interzone_verification::slack::vault::Vault;
 use interzone_verification::workers::{ChannelOptions, WorkerOptions};
-use interzone_verification::{AskOptions, GateOptions, Language, ReplyOptions};
+use interzone_verification::{AskOptions, GateOptions, Language, ReplyOptions, Zone};
 use std::sync::Arc;
 
 /// The tokens: the one of the file, and those in the store.
 pub(super) fn tokens(
     config: &VerifyConfig,
     slack: &Slack,
-    store: &Opened,
+    records: Arc<dyn RecordStore>,
 ) -> Result<Tokens, StartError> {
     let file = config.slack.bot_token.as_ref();
     let file = file
@@ -29,12 +34,9 @@ pub(super) fn tokens(
     let installs = match &config.slack.install {
         None => None,
         Some(install) => Some(Installs {
-            records: store.store(),
+            records,
             vault: Vault::new(&install.token_key).map_err(StartError::TokenKey)?,
-            app: Some(OauthApp {
-                client_id: install.client_id.clone(),
-                client_secret: install.client_secret.clone(),
-            }),
+            app: Some(app(install)),
         }),
     };
     let options = TokensOptions {
@@ -43,6 +45,46 @@ pub(super) fn tokens(
         clock: Arc::new(SystemClock),
     };
     Ok(Tokens::new(slack.clone(), options))
+}
+
+/// The doors by which workspaces install the app, if they can.
+pub(super) fn install(
+    config: &VerifyConfig,
+    slack: &Slack,
+    tokens: &Tokens,
+) -> Result<Option<Install>, StartError> {
+    let Some(install) = &config.slack.install else {
+        return Ok(None);
+    };
+    let options = InstallOptions {
+        app: app(install),
+        redirect_uri: Some(install.redirect_url.to_string()),
+    };
+    let clock = Arc::new(SystemClock);
+    let install = Install::new(slack.clone(), tokens.clone(), options, clock);
+    Ok(Some(install.map_err(StartError::Install)?))
+}
+
+fn app(config: &InstallConfig) -> OauthApp {
+    OauthApp {
+        client_id: config.client_id.clone(),
+        client_secret: config.client_secret.clone(),
+    }
+}
+
+/// The socket, if events come by one. It is opened when it is run.
+pub(super) fn socket(
+    config: &VerifyConfig,
+    slack: &Slack,
+    trust: &Trust,
+    zone: &Zone,
+) -> Result<Option<SocketMode>, StartError> {
+    let (SlackMode::Socket, Some(token)) = (config.slack.mode, &config.slack.app_token) else {
+        return Ok(None);
+    };
+    let token = BotToken::new(token.expose()).map_err(StartError::AppToken)?;
+    let handler = Arc::new(zone.clone());
+    Ok(Some(SocketMode::new(slack.clone(), token, trust, handler)?))
 }
 
 /// In which messages a question is seen.
