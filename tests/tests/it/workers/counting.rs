@@ -198,6 +198,15 @@ impl OutboxStore for Counting {
         self.store.settle_outbox(id, attempt, settlement, now).await
     }
 
+    async fn hold_outbox(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.store.hold_outbox(id, attempt, until).await
+    }
+
     async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>, StoreError> {
         self.store.next_due(channels).await
     }
