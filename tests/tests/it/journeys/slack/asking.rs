@@ -23,10 +23,12 @@ async fn a_mention_is_answered_in_its_thread_once_and_as_it_grows() {
         answer.shown().starts_with("one word after another"),
         "{answer:#?}"
     );
-    assert!(
-        !has(&thread[0], RECEIVED),
-        "the sign that it was received has gone: {thread:#?}"
-    );
+    place
+        .wait("the sign that it was received to go", |workspace| {
+            let question = workspace.message(seed::GENERAL, &thread[0].ts)?;
+            (!has(question, RECEIVED)).then_some(())
+        })
+        .await;
     let (began, grew) = place.slack.look(|workspace| {
         (
             workspace.calls_of("chat.startStream").len(),
@@ -130,14 +132,8 @@ async fn the_stop_button_calls_the_task_off() {
     assert!(!has(&thread[0], DONE) && !has(&thread[0], FAILED));
 
     // The task itself was called off, not only forgotten.
-    let pairs = Command::new(super::super::zone::binary())
-        .args(["pairs", "--output", "json", "--config"])
-        .arg(&place.execution.config)
-        .current_dir(place.execution.world.folder.path())
-        .output()
-        .unwrap();
-    let pairs = String::from_utf8(pairs.stdout).unwrap();
-    assert!(pairs.contains("cancel_task"), "{pairs}");
+    let audited = place.execution.log();
+    assert!(audited.contains(r#""method":"cancel_task""#), "{audited}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
