@@ -10,7 +10,7 @@ mod notes;
 mod prepare;
 mod run;
 
-pub(crate) use notes::{Notes, who};
+pub(crate) use notes::{Notes, stopped, who};
 
 use crate::attachments::NotNow;
 use crate::gates::{Known, Passed};

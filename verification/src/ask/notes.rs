@@ -15,17 +15,14 @@ use std::time::Duration;
 
 /// What was sent with a question, by the question.
 const FIXED: &str = "slack.ask";
-/// Which task goes on in a thread, by the thread.
+/// Which task goes on, by the question, and by the thread that it goes on in.
 const RUNNING: &str = "slack.task";
-/// What is to be stopped, by the thread and the question.
+/// What is to be stopped, by the question, or by the thread if all that goes on there is meant.
 const STOPS: &str = "slack.stop";
 /// Which task waits for an answer, by the thread.
 const WAITING: &str = "slack.waiting";
 /// In which threads we have answered, by the thread.
 const THREADS: &str = "slack.thread";
-
-/// In place of a question, where all that goes on in a thread is meant.
-const ANY: &str = "any";
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// How long a thread is followed after the last answer in it.
@@ -100,14 +97,15 @@ impl Notes {
             user: question.user.clone(),
             task: task.to_owned(),
         };
-        let key = question.thread_key();
-        self.write(RUNNING, &key, &running, None, DAY).await?;
+        for key in [&question.id, &question.thread_key()] {
+            self.write(RUNNING, key, &running, None, DAY).await?;
+        }
         Ok(())
     }
 
-    /// What goes on in a thread, or went on last.
-    pub(crate) async fn running(&self, thread: &str) -> Result<Option<Running>, HubError> {
-        self.read(RUNNING, thread).await
+    /// The task of a question; or what goes on in a thread, or went on last.
+    pub(crate) async fn running(&self, key: &str) -> Result<Option<Running>, HubError> {
+        self.read(RUNNING, key).await
     }
 
     /// Marks something to be stopped, whether it has begun or not.
@@ -116,27 +114,18 @@ impl Notes {
             user: stop.user.clone(),
             at: stop.at,
         };
-        let thread = thread_key(&stop.team, &stop.channel, &stop.thread);
-        let what = stop.question.as_deref().unwrap_or(ANY);
-        let key = format!("{thread}/{what}");
-        self.write(STOPS, &key, &mark, None, DAY).await?;
+        self.write(STOPS, &stopped(stop), &mark, None, DAY).await?;
         Ok(())
     }
 
     /// Whether a question is to be stopped. Only who asked it may want that.
     pub(super) async fn is_marked(&self, question: &Question) -> Result<bool, HubError> {
-        let thread = question.thread_key();
-        for what in [question.id.as_str(), ANY] {
-            let mark: Option<Mark> = self.read(STOPS, &format!("{thread}/{what}")).await?;
-            let counts = mark.is_some_and(|mark| {
-                let theirs = mark.user.is_none_or(|user| user == question.user);
-                theirs && (what != ANY || question.asked_at <= mark.at)
-            });
-            if counts {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let own: Option<Mark> = self.read(STOPS, &question.id).await?;
+        let all: Option<Mark> = self.read(STOPS, &question.thread_key()).await?;
+        // What is asked after everything was stopped is not meant.
+        let all = all.filter(|mark| question.asked_at <= mark.at);
+        let theirs = |mark: &Mark| mark.user.as_ref().is_none_or(|user| *user == question.user);
+        Ok(own.iter().chain(&all).any(theirs))
     }
 
     /// The task that waits for an answer in a thread.
@@ -208,6 +197,12 @@ impl Notes {
         let written = store.put_record(kind, key, &value, expected, until, now);
         Ok(written.await?)
     }
+}
+
+/// The key of what is to be stopped. A question is known by its id, wherever its button stands.
+pub(crate) fn stopped(stop: &Stop) -> String {
+    let thread = || thread_key(&stop.team, &stop.channel, &stop.thread);
+    stop.question.clone().unwrap_or_else(thread)
 }
 
 /// What a workspace's people did is looked for under its name.
