@@ -1,7 +1,7 @@
 //! Small things to do for Slack: stop what goes on, keep what somebody thinks of an answer, forget a
 //! token, and see whether a thread is one that we follow.
 
-use crate::ask::Notes;
+use crate::ask::{Notes, stopped};
 use crate::intake::{Left, Stop};
 use crate::question::Question;
 use crate::reply::{Carried, FeedbackGiven};
@@ -57,10 +57,9 @@ impl Runner {
         let zone = &self.0.0;
         let notes = Notes(zone.hub.clone());
         notes.mark(stop).await?;
-        let running = notes.meant(stop).await?.filter(|running| {
-            let same = |wanted: &String| *wanted == running.question;
-            let theirs = stop.user.as_ref().is_none_or(|user| *user == running.user);
-            stop.question.as_ref().is_none_or(same) && theirs
+        let running = notes.running(&stopped(stop)).await?.filter(|running| {
+            let user = stop.user.as_ref();
+            user.is_none_or(|user| *user == running.user)
         });
         let Some(running) = running else {
             return Ok(Carried::Arrived);

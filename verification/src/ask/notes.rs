@@ -15,9 +15,9 @@ use std::time::Duration;
 
 /// What was sent with a question, by the question.
 const FIXED: &str = "slack.ask";
-/// Which task goes on, by the thread and by the question.
+/// Which task goes on, by the question, and by the thread that it goes on in.
 const RUNNING: &str = "slack.task";
-/// What is to be stopped, by the question, or by the thread where all that goes on in it is meant.
+/// What is to be stopped, by the question, or by the thread if all that goes on there is meant.
 const STOPS: &str = "slack.stop";
 /// Which task waits for an answer, by the thread.
 const WAITING: &str = "slack.waiting";
@@ -33,7 +33,7 @@ const FOLLOWED: Duration = Duration::from_secs(30 * 24 * 3_600);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fixed {
     pub(super) language: Language,
-    /// Who asks, as others see them called.
+    /// What was said before.
     #[serde(default)]
     pub(super) context: Vec<ContextMessage>,
     /// Our own name, whose mention is left out of the text.
@@ -59,15 +59,6 @@ pub(crate) struct Running {
 struct Mark {
     user: Option<UserId>,
     at: Timestamp,
-}
-
-/// What a stop names. Its question if it knows it: where a message that only one person sees was pressed,
-/// Slack need not say in which thread that was.
-fn meant(stop: &Stop) -> String {
-    match &stop.question {
-        Some(question) => question.clone(),
-        None => thread_key(&stop.team, &stop.channel, &stop.thread),
-    }
 }
 
 /// The records.
@@ -112,14 +103,9 @@ impl Notes {
         Ok(())
     }
 
-    /// What a stop means: what goes on for its question, or in its thread, or went on last.
-    pub(crate) async fn meant(&self, stop: &Stop) -> Result<Option<Running>, HubError> {
-        self.read(RUNNING, &meant(stop)).await
-    }
-
-    /// The task of a question.
-    pub(super) async fn task_of(&self, question: &Question) -> Result<Option<Running>, HubError> {
-        self.read(RUNNING, &question.id).await
+    /// The task of a question; or what goes on in a thread, or went on last.
+    pub(crate) async fn running(&self, key: &str) -> Result<Option<Running>, HubError> {
+        self.read(RUNNING, key).await
     }
 
     /// Marks something to be stopped, whether it has begun or not.
@@ -128,23 +114,18 @@ impl Notes {
             user: stop.user.clone(),
             at: stop.at,
         };
-        self.write(STOPS, &meant(stop), &mark, None, DAY).await?;
+        self.write(STOPS, &stopped(stop), &mark, None, DAY).await?;
         Ok(())
     }
 
     /// Whether a question is to be stopped. Only who asked it may want that.
     pub(super) async fn is_marked(&self, question: &Question) -> Result<bool, HubError> {
-        for (key, whole) in [(&question.id, false), (&question.thread_key(), true)] {
-            let mark: Option<Mark> = self.read(STOPS, key).await?;
-            let counts = mark.is_some_and(|mark| {
-                let theirs = mark.user.is_none_or(|user| user == question.user);
-                theirs && (!whole || question.asked_at <= mark.at)
-            });
-            if counts {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let own: Option<Mark> = self.read(STOPS, &question.id).await?;
+        let all: Option<Mark> = self.read(STOPS, &question.thread_key()).await?;
+        // What is asked after everything was stopped is not meant.
+        let all = all.filter(|mark| question.asked_at <= mark.at);
+        let theirs = |mark: &Mark| mark.user.as_ref().is_none_or(|user| *user == question.user);
+        Ok(own.iter().chain(&all).any(theirs))
     }
 
     /// The task that waits for an answer in a thread.
@@ -216,6 +197,12 @@ impl Notes {
         let written = store.put_record(kind, key, &value, expected, until, now);
         Ok(written.await?)
     }
+}
+
+/// The key of what is to be stopped. A question is known by its id, wherever its button stands.
+pub(crate) fn stopped(stop: &Stop) -> String {
+    let thread = || thread_key(&stop.team, &stop.channel, &stop.thread);
+    stop.question.clone().unwrap_or_else(thread)
 }
 
 /// What a workspace's people did is looked for under its name.

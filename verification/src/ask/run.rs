@@ -94,7 +94,8 @@ impl Asking<'_> {
 
     /// Waits for the task that an earlier attempt has begun, without asking anything again.
     pub(super) async fn find(&self, live: &Live) -> Result<Outcome, NotYet> {
-        let Some(running) = self.notes.task_of(self.question).await? else {
+        let running = self.notes.running(&self.question.id).await?;
+        let Some(running) = running else {
             // Whether the agent was asked is not known. Not to ask twice is the safer way.
             return Ok(Outcome::Failed(ErrorWord::AttachmentDownloadFailed));
         };
