@@ -7,28 +7,28 @@
 //! is, is one commit that is made once.
 
 mod notes;
+mod prepare;
 mod run;
 
 pub(crate) use notes::{Notes, who};
 
-use crate::attachments::{self, FileLimits, NotNow};
-use crate::context::Reader;
+use crate::attachments::NotNow;
 use crate::gates::{Known, Passed};
-use crate::question::{Question, SharedFile};
+use crate::question::Question;
 use crate::reply::{self, Carried, Left, LeftOutFile, Live};
 use crate::slack::tokens::Installation;
-use crate::texts::{Language, LeftOut, Refusal};
+use crate::texts::{Language, Refusal};
 use crate::workers::Carrier;
 use crate::zone::{Parts, Zone};
 use async_trait::async_trait;
 use interzone_edge::audit::Entry;
 use interzone_hub::{HubError, NewEntry, OutboxEntry};
-use interzone_protocol::zone::{Attachment, ErrorWord, ExecuteResult};
+use interzone_protocol::zone::{ErrorWord, ExecuteResult};
 use notes::Fixed;
+use prepare::{Prepared, Ready, nothing_left};
 use run::Outcome;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::sync::SemaphorePermit;
 
 /// How long it is remembered that a question has ended: longer than it is tried.
 const ENDED: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -112,22 +112,6 @@ struct Asking<'a> {
     attempt: u32,
 }
 
-/// What goes along with a question, and the memory that it takes.
-struct Ready<'a> {
-    fixed: Fixed,
-    attachments: Vec<Attachment>,
-    _room: Option<SemaphorePermit<'a>>,
-}
-
-/// A question that is ready to be asked, or what stands in its way.
-enum Prepared<'a> {
-    Ready(Ready<'a>),
-    /// It has ended already.
-    Ended,
-    /// The files are not what they were, and the agent may have been asked with them before.
-    Changed(Fixed),
-}
-
 impl Asking<'_> {
     async fn whole(&self) -> Result<(), NotYet> {
         let question = self.question;
@@ -193,85 +177,6 @@ impl Asking<'_> {
             }
             Passed::Later { why, after } => Err(NotYet { why, after }),
         }
-    }
-
-    /// Gathers and fixes what goes along, for the first time.
-    async fn first(&self, at: &Installation, known: &Known) -> Result<Prepared<'_>, NotYet> {
-        let (zone, question) = (self.zone, self.question);
-        let reader = Reader {
-            slack: &zone.slack,
-            people: &zone.gates.people,
-            policy: &zone.gates.options.policy,
-            messages: zone.ask.context_messages,
-        };
-        let room = self.room().await?;
-        let (context, fetched, answers) = tokio::join!(
-            reader.gather(question, known, at),
-            self.fetch(at),
-            self.notes.waiting(question),
-        );
-        let fetched = fetched?;
-        let fixed = Fixed {
-            language: known.language,
-            context,
-            own: at.bot_user.clone(),
-            answers: answers?,
-            sent: fetched.sent.clone(),
-            left_out: fetched.left_out,
-        };
-        let ours = fixed.clone();
-        let fixed = self.notes.fix(question, fixed).await?;
-        if fixed.sent != ours.sent {
-            return Ok(Prepared::Changed(fixed));
-        }
-        Ok(Prepared::Ready(Ready {
-            fixed,
-            attachments: fetched.attachments,
-            _room: room,
-        }))
-    }
-
-    /// What goes along was fixed by an attempt before.
-    async fn again(&self, at: &Installation, fixed: Fixed) -> Result<Prepared<'_>, NotYet> {
-        let room = self.room().await?;
-        let fetched = if fixed.sent.is_empty() {
-            attachments::Fetched::default()
-        } else {
-            self.fetch(at).await?
-        };
-        if self.has_ended().await? {
-            return Ok(Prepared::Ended);
-        }
-        if fetched.sent != fixed.sent {
-            return Ok(Prepared::Changed(fixed));
-        }
-        Ok(Prepared::Ready(Ready {
-            fixed,
-            attachments: fetched.attachments,
-            _room: room,
-        }))
-    }
-
-    async fn fetch(&self, at: &Installation) -> Result<attachments::Fetched, NotNow> {
-        let ask = &self.zone.ask;
-        let patient = self.attempt < ask.attempts;
-        let files = &self.question.files;
-        attachments::fetch(&self.zone.slack, at, files, &ask.files, patient).await
-    }
-
-    /// Memory for the files, as much as they may take.
-    async fn room(&self) -> Result<Option<SemaphorePermit<'_>>, NotYet> {
-        let ask = &self.zone.ask;
-        let pages = pages(&self.question.files, &ask.files).min(ask.pages());
-        if pages == 0 {
-            return Ok(None);
-        }
-        let room = self.zone.file_room.acquire_many(pages).await;
-        let closed = |_| NotYet {
-            why: "the zone is closing".to_owned(),
-            after: None,
-        };
-        room.map(Some).map_err(closed)
     }
 
     /// Asks, and sees to the end.
@@ -427,31 +332,4 @@ fn planned(plan: Result<Vec<NewEntry>, reply::PlanError>) -> Result<Vec<NewEntry
         why: error.to_string(),
         after: None,
     })
-}
-
-/// Why there is nothing to ask, if all that was asked was in files and none of them goes along.
-fn nothing_left(question: &Question, ready: &Ready<'_>) -> Option<ErrorWord> {
-    if !question.text.is_empty() || !ready.attachments.is_empty() {
-        return None;
-    }
-    let why = ready.fixed.left_out.first().map(|(_, why)| *why);
-    Some(match why {
-        None => ErrorWord::MissingText,
-        Some(LeftOut::TooLarge | LeftOut::TooMany) => ErrorWord::FileTooLarge,
-        Some(LeftOut::Unsupported) => ErrorWord::UnsupportedFileType,
-        Some(LeftOut::NotFetched) => ErrorWord::AttachmentDownloadFailed,
-        Some(LeftOut::NotPermitted) => ErrorWord::AccessDenied,
-        Some(LeftOut::Unreadable) => ErrorWord::ExtractionFailed,
-    })
-}
-
-/// How many kibibytes of memory files may take, by what they say of themselves.
-fn pages(files: &[SharedFile], limits: &FileLimits) -> u32 {
-    let largest = limits.image.max(limits.document);
-    let taken = files.iter().take(limits.files).map(|file| match file.size {
-        0 => largest,
-        size => size.min(largest),
-    });
-    let bytes = taken.sum::<u64>().min(limits.together);
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }

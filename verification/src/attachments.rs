@@ -1,6 +1,9 @@
 //! The files that came with a question: looked at before they are fetched, bounded while they are, and
 //! what is left out is named. What is in them is read by the Execution Zone, and never here.
 
+#[cfg(test)]
+mod tests;
+
 use crate::question::SharedFile;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::tokens::Installation;

@@ -238,3 +238,45 @@ fn missing(error: &SlackError, language: Language) -> Passed {
         _ => refused(Refusal::MissingPermission, "missing_permission"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slack::api::Method;
+
+    #[test]
+    fn what_slack_says_is_a_refusal_a_fault_of_ours_or_a_reason_to_wait() {
+        let passed = |word: &str| {
+            let error = SlackError::said(Method::UsersInfo, word);
+            missing(&error, Language::En)
+        };
+        for word in UNKNOWN {
+            let refusal = passed(word);
+            let unknown = matches!(
+                refusal,
+                Passed::Refused {
+                    refusal: Refusal::UnknownEntity,
+                    ..
+                }
+            );
+            assert!(unknown, "{word}");
+        }
+        assert!(matches!(
+            passed("missing_scope"),
+            Passed::Refused {
+                refusal: Refusal::MissingPermission,
+                ..
+            }
+        ));
+        assert!(matches!(passed("token_revoked"), Passed::Mute { .. }));
+        assert!(matches!(passed("internal_error"), Passed::Later { .. }));
+        let busy = SlackError::RateLimited {
+            method: Method::UsersInfo,
+            after: Duration::from_secs(7),
+        };
+        let Passed::Later { after, .. } = missing(&busy, Language::Ja) else {
+            panic!("fault 3: a busy Slack refuses nobody");
+        };
+        assert_eq!(after, Some(Duration::from_secs(7)));
+    }
+}

@@ -64,11 +64,7 @@ impl Default for WorkerOptions {
             },
         };
         Self {
-            // Its own budget ends an ask; this only ends one that hangs.
-            asks: ChannelOptions {
-                limit: Duration::from_secs(20 * 60),
-                ..channel
-            },
+            asks: channel,
             posts: channel,
             errands: channel,
             look_every: Duration::from_secs(1),
@@ -105,8 +101,14 @@ impl Workers {
         // Listening begins before anybody looks, so that nothing falls between the two.
         let wakes = hub.store().wakes();
         let mut bells = Vec::new();
+        // An ask ends by its own budget, and says so; this is for one that hangs.
+        let patience = zone.0.ask.budget.saturating_add(SILENCE);
+        let limits = ChannelOptions {
+            limit: options.asks.limit.max(patience),
+            ..options.asks
+        };
         for (channel, carrier, limits) in [
-            (ASK_CHANNEL, asks, options.asks),
+            (ASK_CHANNEL, asks, limits),
             (POSTS, posts, options.posts),
             (ERRAND_CHANNEL, errands, options.errands),
         ] {

@@ -33,7 +33,7 @@ const FOLLOWED: Duration = Duration::from_secs(30 * 24 * 3_600);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fixed {
     pub(super) language: Language,
-    /// Who asks, as others see them called.
+    /// What was said before.
     #[serde(default)]
     pub(super) context: Vec<ContextMessage>,
     /// Our own name, whose mention is left out of the text.

@@ -116,7 +116,7 @@ impl Desk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::testing::MemoryShelf;
+    use crate::reply::tests::MemoryShelf;
 
     fn given(user: &str, good: bool, at: i64) -> FeedbackGiven {
         FeedbackGiven {

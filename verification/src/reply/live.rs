@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How long the sign that a question was received may take.
@@ -34,8 +34,8 @@ const SIGN: Duration = Duration::from_secs(2);
 /// How long to wait before saying that something is being done: for a fast answer it would come late.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// The shortest time between two statuses.
-const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
+/// After how long the same status is said again.
+const AGAIN: Duration = Duration::from_secs(90);
 
 /// The longest status that is shown.
 const LONGEST_STATUS: usize = 100;
@@ -50,6 +50,13 @@ struct Said {
     status: Option<String>,
     begun: bool,
     over: bool,
+}
+
+impl Said {
+    /// Whether there is something to read, or nothing more to wait for.
+    fn is_readable(&self) -> bool {
+        self.over || !self.text.trim().is_empty()
+    }
 }
 
 /// A reply while it comes. Dropping it leaves in Slack what stands there.
@@ -203,7 +210,6 @@ impl Shown {
         if !self.desk.options.live || !features.has(&self.place.team, Feature::Status) {
             return;
         }
-        let mut told: Option<String> = None;
         tokio::select! {
             () = sleep(QUIET) => {}
             () = readable(&mut said) => return,
@@ -212,29 +218,27 @@ impl Shown {
             let status = said.borrow_and_update().status.clone();
             let status =
                 status.unwrap_or_else(|| phrase(self.language, Phrase::Thinking).to_owned());
-            if told.as_ref() != Some(&status) {
-                let slack = self.desk.slack.hasty();
-                let (channel, thread) = (&self.place.channel, &self.place.thread);
-                let set = slack.assistant_set_status(&self.at, channel, thread, &status);
-                if let Err(error) = set.await {
-                    features.refused(&self.place.team, Feature::Status, &error);
-                    if error.retry_after().is_none() {
-                        return;
-                    }
+            let slack = self.desk.slack.hasty();
+            let (channel, thread) = (&self.place.channel, &self.place.thread);
+            let set = slack.assistant_set_status(&self.at, channel, thread, &status);
+            if let Err(error) = set.await {
+                features.refused(&self.place.team, Feature::Status, &error);
+                if error.retry_after().is_none() {
+                    return;
                 }
-                told = Some(status);
             }
-            let next = Instant::now() + BETWEEN_STATUSES;
             tokio::select! {
                 () = readable(&mut said) => return,
-                () = sleep_until(next) => {}
+                () = sleep(self.desk.beat.little) => {}
             }
-            let told = told.as_ref();
             let other = said.wait_for(|said| {
-                said.over || !said.text.trim().is_empty() || said.status.as_ref() != told
+                let other = said.status.as_ref().is_some_and(|other| *other != status);
+                said.is_readable() || other
             });
-            let Ok(now) = other.await else { return };
-            if now.over || !now.text.trim().is_empty() || now.status.is_none() {
+            // Slack takes it away by itself after two minutes.
+            if let Ok(heard) = timeout(AGAIN, other).await
+                && heard.map_or(true, |said| said.is_readable())
+            {
                 return;
             }
         }
@@ -243,9 +247,7 @@ impl Shown {
 
 /// Waits until there is something to read, or nothing more to wait for.
 async fn readable(said: &mut watch::Receiver<Said>) {
-    let _ = said
-        .wait_for(|said| said.over || !said.text.trim().is_empty())
-        .await;
+    let _ = said.wait_for(Said::is_readable).await;
 }
 
 /// Waits until it is over.

@@ -8,6 +8,7 @@ use super::thread::Stands;
 use crate::slack::api::SlackError;
 use crate::slack::api::chat::{Post, Update};
 use crate::slack::ids::Ts;
+use serde_json::Value;
 
 /// The most characters of a part of a message that was too long for Slack.
 const SHORTER: usize = 3_500;
@@ -62,33 +63,29 @@ pub(super) async fn in_parts(
     Carried::Arrived
 }
 
-/// Sends a message. Where Slack does not take our blocks it gets the text alone.
+/// Sends a message.
 async fn send(job: &Job<'_>, key: &str, text: &str, feedback: bool) -> Result<(), SlackError> {
     let place = &job.effect.place;
-    let own = mrkdwn(text);
-    let (blocks, metadata) = around(job, key, text, feedback);
-    let post = Post {
-        channel: &place.channel,
-        thread: Some(&place.thread),
-        text: &own,
-        blocks: Some(&blocks),
-        metadata: Some(&metadata),
-    };
-    let sent = job.desk.slack.chat_post_message(job.at, &post).await;
-    match sent {
-        Err(error) if is_about_blocks(&error) => {
-            let bare = Post {
-                blocks: None,
-                ..post
-            };
-            job.desk.slack.chat_post_message(job.at, &bare).await
+    let (own, metadata) = (mrkdwn(text), blocks::metadata(key));
+    let mut sent = Ok(());
+    for blocks in shapes(job, text, feedback) {
+        let post = Post {
+            channel: &place.channel,
+            thread: Some(&place.thread),
+            text: &own,
+            blocks: blocks.as_ref(),
+            metadata: Some(&metadata),
+        };
+        let posted = job.desk.slack.chat_post_message(job.at, &post).await;
+        sent = posted.map(drop);
+        if !sent.as_ref().is_err_and(is_about_blocks) {
+            break;
         }
-        sent => sent,
     }
-    .map(drop)
+    sent
 }
 
-/// Changes a message. Where Slack does not take our blocks it gets the text alone.
+/// Changes a message.
 pub(super) async fn change(
     job: &Job<'_>,
     ts: &Ts,
@@ -96,38 +93,35 @@ pub(super) async fn change(
     text: &str,
     feedback: bool,
 ) -> Result<(), SlackError> {
-    let own = mrkdwn(text);
-    let (blocks, metadata) = around(job, key, text, feedback);
-    let update = Update {
-        channel: &job.effect.place.channel,
-        ts,
-        text: &own,
-        blocks: Some(&blocks),
-        metadata: Some(&metadata),
-    };
-    match job.desk.slack.chat_update(job.at, &update).await {
-        Err(error) if is_about_blocks(&error) => {
-            let none = serde_json::json!([]);
-            let bare = Update {
-                blocks: Some(&none),
-                ..update
-            };
-            job.desk.slack.chat_update(job.at, &bare).await
+    let (own, metadata) = (mrkdwn(text), blocks::metadata(key));
+    let none = serde_json::json!([]);
+    let mut changed = Ok(());
+    for blocks in shapes(job, text, feedback) {
+        let update = Update {
+            channel: &job.effect.place.channel,
+            ts,
+            text: &own,
+            // What has blocks keeps them until it is told otherwise.
+            blocks: Some(blocks.as_ref().unwrap_or(&none)),
+            metadata: Some(&metadata),
+        };
+        changed = job.desk.slack.chat_update(job.at, &update).await;
+        if !changed.as_ref().is_err_and(is_about_blocks) {
+            break;
         }
-        done => done,
     }
+    changed
 }
 
-/// The blocks of a message, and what is written behind it.
-fn around(
-    job: &Job<'_>,
-    key: &str,
-    text: &str,
-    feedback: bool,
-) -> (serde_json::Value, serde_json::Value) {
+/// The blocks of a message, the best first: not every workspace takes all of them, and the text alone
+/// is taken everywhere.
+fn shapes(job: &Job<'_>, text: &str, feedback: bool) -> Vec<Option<Value>> {
     let about = (job.effect.place.question.as_str(), job.effect.language);
-    let blocks = blocks::message(text, feedback.then_some(about));
-    (blocks, blocks::metadata(key))
+    let mut shapes = vec![Some(blocks::message(text, None)), None];
+    if feedback {
+        shapes.insert(0, Some(blocks::message(text, Some(about))));
+    }
+    shapes
 }
 
 pub(super) fn is_too_long(error: &SlackError) -> bool {

@@ -1,3 +1,5 @@
+//! Whether every sentence is there, in both languages, and says nothing of the wire.
+
 use super::*;
 use std::fmt::Write;
 

@@ -1,6 +1,8 @@
+//! Whether a reply is shown while it comes, and ends as it was meant.
+
 use super::*;
 use crate::reply::plan::{answered, failed};
-use crate::reply::testing::{Fault, Stage, answer, question, with_file};
+use crate::reply::tests::{Fault, Stage, answer, question, with_file};
 use interzone_protocol::zone::ErrorWord;
 
 fn live(stage: &Stage, attempt: u32) -> Live {
@@ -10,7 +12,7 @@ fn live(stage: &Stage, attempt: u32) -> Live {
 }
 
 /// Waits until Slack shows what is wanted.
-async fn until(stage: &Stage, wanted: impl Fn(&crate::reply::testing::World) -> bool) {
+async fn until(stage: &Stage, wanted: impl Fn(&crate::reply::tests::World) -> bool) {
     let mut calls = stage.calls();
     loop {
         if wanted(&stage.world()) {
@@ -276,8 +278,46 @@ async fn a_crash_at_any_step_of_a_live_reply_neither_loses_nor_doubles() {
 async fn a_status_is_shown_while_there_is_nothing_to_read() {
     let stage = Stage::new().await;
     let live = live(&stage, 1);
+    until(&stage, |world| world.statuses.len() == 1).await;
     live.status("is reading 3 files");
-    until(&stage, |world| !world.statuses.is_empty()).await;
-    assert_eq!(stage.world().statuses, ["is reading 3 files"]);
-    drop(live);
+    until(&stage, |world| world.statuses.len() == 2).await;
+    live.status("  ");
+    live.status("is writing");
+    until(&stage, |world| world.statuses.len() == 3).await;
+    let statuses = stage.world().statuses.clone();
+    assert_eq!(
+        statuses,
+        ["is thinking…", "is reading 3 files", "is writing"]
+    );
+}
+
+#[tokio::test]
+async fn a_workspace_without_statuses_is_not_asked_again() {
+    let stage = Stage::new().await;
+    stage.fault("assistant.threads.setStatus", Fault::Word("unknown_method"));
+    let first = live(&stage, 1);
+    until(&stage, |world| {
+        world.count("assistant.threads.setStatus") == 1
+    })
+    .await;
+    first.left().await;
+    let team = question().team;
+    assert!(!stage.desk.features.has(&team, Feature::Status));
+}
+
+#[tokio::test]
+async fn a_stream_that_slack_ended_goes_on_as_a_message_that_is_changed() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    live.text("Hello");
+    until(&stage, |world| world.texts() == ["Hello"]).await;
+    stage.world().messages[0].streams = false;
+    live.text(", world");
+    until(&stage, |world| world.texts() == ["Hello, world"]).await;
+    assert!(stage.world().messages[0].has("actions"));
+    let left = live.left().await;
+    finish(&stage, &left, "Hello, world.").await;
+    let world = stage.world();
+    assert_eq!(world.texts(), ["Hello, world."]);
+    assert!(!world.messages[0].has("actions") && world.messages[0].has("context_actions"));
 }

@@ -197,6 +197,11 @@ impl Shown {
             let slack = self.desk.slack.hasty();
             match slack.chat_append_stream(&self.at, &more).await {
                 Ok(()) => left.said = text,
+                // Slack ends streams by itself after a while; the message can still be changed.
+                Err(error) if error.is("message_not_in_streaming_state") => {
+                    self.has_button.store(true, Ordering::Relaxed);
+                    return self.change(said, ts, left).await;
+                }
                 Err(error) => {
                     if !skip(&error, &mut said).await {
                         sure = !error.may_have_happened();
@@ -339,7 +344,7 @@ mod tests {
         tell.send_modify(|now| now.text.push('x'));
         let began = Instant::now();
         let more = async {
-            sleep(Duration::from_millis(600)).await;
+            tokio::time::advance(Duration::from_millis(600)).await;
             tell.send_modify(|now| now.text.push_str(&"x".repeat(PLENTY)));
         };
         let (went, ()) = tokio::join!(enough(&mut hears, 0, began, BEAT), more);

@@ -1,3 +1,5 @@
+//! Whether Markdown becomes Slack's own form, and nobody is called by it.
+
 use super::*;
 use proptest::prelude::*;
 

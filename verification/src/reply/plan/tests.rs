@@ -1,5 +1,7 @@
+//! Whether what came of a question is planned as it should be, once.
+
 use super::*;
-use crate::reply::testing::{answer, question, with_file};
+use crate::reply::tests::{answer, question, with_file};
 use crate::slack::ids::Ts;
 use interzone_protocol::zone::Skipped;
 use std::fmt::Write;

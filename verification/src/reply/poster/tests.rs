@@ -1,8 +1,10 @@
+//! Whether each entry stands in Slack once, whatever goes wrong on the way.
+
 use super::*;
 use crate::question::PlaceKind;
 use crate::reply::effect::{Left, Standing};
 use crate::reply::plan::{answered, failed, refused, stopped};
-use crate::reply::testing::{Fault, Stage, answer, claimed, question, with_file};
+use crate::reply::tests::{Fault, Stage, answer, claimed, question, with_file};
 use crate::slack::ids::Ts;
 use crate::texts::{Language, Refusal};
 use interzone_hub::NewEntry;
@@ -110,6 +112,16 @@ async fn where_blocks_are_not_taken_the_text_goes_alone() {
     let world = stage.world();
     assert_eq!(world.texts(), ["*Hello* &lt;\u{2060}!channel&gt;"]);
     assert!(world.messages[0].blocks.is_empty());
+}
+
+#[tokio::test]
+async fn where_only_the_buttons_are_not_taken_the_rest_stays() {
+    let stage = Stage::new().await;
+    stage.fault("chat.postMessage", Fault::Word("invalid_blocks"));
+    stage.carry_all(plain("**Hello**")).await;
+    let world = stage.world();
+    assert_eq!(world.texts(), ["**Hello**"]);
+    assert!(world.messages[0].has("markdown") && !world.messages[0].has("context_actions"));
 }
 
 #[tokio::test]
