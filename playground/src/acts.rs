@@ -166,6 +166,7 @@ impl Workspace {
         let place = json!({"id": channel, "name": place.name});
         let number = self.next("press");
         let now = self.next_ts();
+        let response_url = self.response_url(user, channel, ts);
         if let Some(fields) = pressed.as_object_mut() {
             fields.insert("action_ts".to_owned(), now.into());
         }
@@ -182,6 +183,7 @@ impl Workspace {
             "trigger_id": format!("{number}.playground"), "enterprise": null,
             "team": {"id": self.team, "domain": "playground"}, "is_enterprise_install": false,
             "channel": place, "state": {"values": {}}, "actions": [pressed],
+            "response_url": response_url,
         });
         if let Some(fields) = payload.as_object_mut().filter(|_| !whispered) {
             fields.insert("message".to_owned(), self.message_json(&message, false));

@@ -10,6 +10,7 @@ pub(crate) mod files;
 pub(crate) mod multipart;
 mod pace;
 pub(crate) mod reactions;
+pub(crate) mod respond;
 mod stream;
 mod users;
 

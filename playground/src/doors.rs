@@ -42,6 +42,7 @@ async fn serve(shared: Arc<Shared>, request: Request) -> Response {
         ["api", method] => slack::call(&shared, method, &parts, body).await,
         ["upload", "v1", id, ticket] => files::upload(&shared, id, ticket, &parts, body).await,
         ["files-pri", id, ..] => files::download(&shared, id, &parts).await,
+        ["actions", _, ticket] => slack::respond(&shared, ticket, &parts, body).await,
         ["link"] => slack::link(&shared, &mut parts),
         ["oauth", "v2", "authorize"] => oauth::authorize(&shared, &parts, body).await,
         ["playground", "events"] => watch::changes(&shared, &parts),

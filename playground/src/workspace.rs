@@ -10,6 +10,7 @@ pub mod seed;
 mod tell;
 
 use crate::access::Tokens;
+use crate::api::respond::Respond;
 use crate::options::PlaygroundOptions;
 use channels::Channel;
 use files::File;
@@ -43,7 +44,7 @@ pub(crate) struct Outgoing {
 pub(crate) enum Change {
     Message(String, String),
     Gone(String, String),
-    Ephemeral(usize),
+    Whisper(String, String),
     Status(String, String),
 }
 
@@ -71,6 +72,7 @@ pub struct Workspace {
     pub(crate) files: BTreeMap<String, File>,
     pub(crate) statuses: BTreeMap<(String, String), Status>,
     pub(crate) tokens: Tokens,
+    pub(crate) responds: VecDeque<(String, Respond)>,
     /// When each method is free again, where Slack's limits are kept.
     pub(crate) paces: Option<BTreeMap<String, Duration>>,
     pub(crate) outgoing: VecDeque<Outgoing>,
@@ -81,7 +83,6 @@ pub struct Workspace {
     began: Duration,
     last_second: u64,
     counters: BTreeMap<&'static str, u64>,
-    ephemerals_seen: usize,
     messages_kept: usize,
     log_kept: usize,
     pub(crate) file_bytes: usize,
@@ -108,6 +109,7 @@ impl Workspace {
             files: BTreeMap::new(),
             statuses: BTreeMap::new(),
             tokens: Tokens::new(options),
+            responds: VecDeque::new(),
             paces: options.rate_limits.then(BTreeMap::new),
             outgoing: VecDeque::new(),
             calls: VecDeque::new(),
@@ -117,7 +119,6 @@ impl Workspace {
             began: options.clock.steady(),
             last_second: 0,
             counters: BTreeMap::new(),
-            ephemerals_seen: 0,
             messages_kept: options.messages,
             log_kept: options.log,
             file_bytes: options.file_bytes,
@@ -248,18 +249,12 @@ impl Workspace {
     }
 
     pub(crate) fn keep_ephemeral(&mut self, message: Message) {
+        let change = Change::Whisper(message.channel.clone(), message.ts.clone());
         self.ephemerals.push_back(message);
-        self.ephemerals_seen += 1;
         if self.ephemerals.len() > self.log_kept {
             self.ephemerals.pop_front();
         }
-        self.changed(Change::Ephemeral(self.ephemerals_seen - 1));
-    }
-
-    /// An ephemeral message by its number among all that ever were.
-    pub(crate) fn ephemeral(&self, number: usize) -> Option<&Message> {
-        let gone = self.ephemerals_seen - self.ephemerals.len();
-        self.ephemerals.get(number.checked_sub(gone)?)
+        self.changed(change);
     }
 
     pub(crate) fn set_status(&mut self, channel: &str, thread: &str, text: &str) {

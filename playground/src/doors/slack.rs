@@ -145,6 +145,32 @@ fn lost() -> Response {
     Body::from_stream(broken).into_response()
 }
 
+/// What the app answers to a pressed button.
+pub(super) async fn respond(
+    shared: &Arc<Shared>,
+    ticket: &str,
+    parts: &Parts,
+    body: Body,
+) -> Response {
+    let body = match read(shared, parts, body).await {
+        Ok(body) if parts.method == Method::POST => body,
+        Ok(_) => return refuse(StatusCode::METHOD_NOT_ALLOWED, "POST"),
+        Err(answer) => return answer,
+    };
+    let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let number = shared.change(|workspace| workspace.log_call("response_url", Default::default()));
+    faulty(shared, "response_url", number, || {
+        match shared.change(|workspace| workspace.respond(ticket, &said)) {
+            Ok(()) => ("ok".into_response(), "ok".to_owned()),
+            Err(refused) => (
+                json(StatusCode::NOT_FOUND, &refused.json(None)),
+                refused.word.into_owned(),
+            ),
+        }
+    })
+    .await
+}
+
 /// The app's socket.
 pub(super) fn link(shared: &Arc<Shared>, parts: &mut Parts) -> Response {
     let ticket = super::query(parts, "ticket").unwrap_or_default();

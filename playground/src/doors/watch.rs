@@ -108,8 +108,9 @@ fn since(workspace: &Workspace, seen: u64) -> (Vec<Value>, u64) {
             Some(json!({"type": "message", "message": shown(workspace, message)}))
         }
         Change::Gone(channel, ts) => Some(json!({"type": "gone", "channel": channel, "ts": ts})),
-        Change::Ephemeral(number) => {
-            let message = workspace.ephemeral(*number)?;
+        Change::Whisper(channel, ts) => {
+            let mut all = workspace.ephemerals.iter().rev();
+            let message = all.find(|m| m.channel == *channel && m.ts == *ts)?;
             Some(json!({"type": "ephemeral", "message": shown(workspace, message)}))
         }
         Change::Status(channel, thread) => {

@@ -3,7 +3,7 @@
 import { composer } from "/compose.js";
 import { day, draw, element, spokenText } from "/draw.js";
 import { icon } from "/icons.js";
-import { act, channelName, follow, inChannel, inThread, keyOf, listen, upload, userName, world } from "/state.js";
+import { act, channelName, follow, inChannel, inThread, isIn, keyOf, listen, upload, userName, world } from "/state.js";
 import { speak, spoken, word } from "/words.js";
 
 const find = (id) => document.getElementById(id);
@@ -59,7 +59,10 @@ function arrive() {
   document.body.classList.remove("menu");
   find("menu").setAttribute("aria-expanded", "false");
   drawAll();
-  if (here.thread && here.thread !== before) find("thread-input").focus({ preventScroll: true });
+  // Who is writing elsewhere goes on writing there.
+  if (here.thread && here.thread !== before && !find("main-input").value) {
+    find("thread-input").focus({ preventScroll: true });
+  }
 }
 
 function myChannels() {
@@ -146,7 +149,7 @@ function drawOne(message) {
   const inMain = message.only_for ? !message.thread_ts
     : !message.thread_ts || message.thread_ts === message.ts || message.subtype === "thread_broadcast";
   if (inMain) place(find("main-list"), message, atMain());
-  if (here.thread && (message.ts === here.thread || message.thread_ts === here.thread)) {
+  if (here.thread && isIn(message, here.channel, here.thread, here.user)) {
     place(find("thread-list"), message, atThread());
   }
   find("welcome").hidden = find("main-list").childElementCount > 0;
@@ -263,25 +266,22 @@ async function send(text, files, thread) {
     ts = await act({ act: "post", ...where, text, broadcast });
     find("broadcast").checked = false;
   }
-  // The answer comes in the thread, so that is what the person wants to see.
-  const asks = text.includes("@interzone") || world.channels.get(where.channel)?.kind === "im";
-  if (!thread && asks) {
-    await known(where.channel, ts);
-    go(where.channel, ts);
-  }
+  // The answer comes in the thread, so that is opened when something happens there.
+  if (thread) return;
+  hoped = keyOf(where.channel, ts);
+  // It may have begun before we were told that the question was sent.
+  const begun = [...world.messages.values()].some((m) => m.channel === where.channel && m.thread_ts === ts && m.ts !== ts);
+  if (begun || world.statuses.has(hoped)) answered(where.channel, ts);
 }
 
-/** Until the page has heard of a message. */
-function known(channel, ts) {
-  if (world.messages.has(keyOf(channel, ts))) return Promise.resolve();
-  return new Promise((resolve) => {
-    const stop = listen((kind, about) => {
-      if (kind === "all" || (kind === "message" && about.message.ts === ts)) {
-        stop();
-        resolve();
-      }
-    });
-  });
+let hoped = "";
+
+/** Opens the thread of the last question when its answer begins. */
+function answered(channel, thread) {
+  if (hoped && hoped === keyOf(channel, thread) && channel === here.channel) {
+    hoped = "";
+    go(channel, thread);
+  }
 }
 
 // What happens.
@@ -301,6 +301,7 @@ listen((kind, about) => {
       break;
     case "status":
       drawStatus();
+      if (about.text) answered(about.channel, about.thread_ts);
       if (about.text && about.channel === here.channel) announce(`${userName(world.bot)} ${about.text}`);
       break;
     case "offline":
@@ -321,6 +322,7 @@ function heard(message, before) {
     drawChannels();
   }
   if (!forMe || message.channel !== here.channel || message.user !== world.bot) return;
+  if (message.thread_ts) answered(message.channel, message.thread_ts);
   // A screen reader hears that an answer begins, and the whole of it when it stands.
   if (!before && message.streaming) announce(word("isAnswering", userName(message.user)));
   else if (!message.streaming && (!before || before.streaming)) {

@@ -43,11 +43,24 @@ export function inChannel(channel, user) {
     .filter((m) => m.channel === channel && m.only_for === user && !m.thread_ts));
 }
 
-/** A thread, oldest first, with what is whispered to `user` in it. */
+/**
+ * A thread, oldest first, with what is whispered to `user` in it. What is whispered in the channel after
+ * their question is about that question, so it stands here too: on a narrow screen the thread is all there is.
+ */
 export function inThread(channel, thread, user) {
-  const within = (m) => m.channel === channel && (m.ts === thread || m.thread_ts === thread);
-  return sorted([...world.messages.values()].filter(within),
-    [...world.whispers.values()].filter((m) => within(m) && m.only_for === user));
+  return sorted([...world.messages.values()].filter((m) => isIn(m, channel, thread, user)),
+    [...world.whispers.values()].filter((m) => isIn(m, channel, thread, user)));
+}
+
+/** Whether a message stands in a thread as `user` sees it. */
+export function isIn(message, channel, thread, user) {
+  if (message.channel !== channel) return false;
+  if (message.only_for && message.only_for !== user) return false;
+  if (message.ts === thread || message.thread_ts === thread) return true;
+  if (!message.only_for || message.thread_ts) return false;
+  const asked = [...world.messages.values()].filter((m) => m.channel === channel && m.user === user &&
+    m.ts < message.ts && (!m.thread_ts || m.thread_ts === m.ts));
+  return asked.reduce((latest, m) => (m.ts > latest ? m.ts : latest), "") === thread;
 }
 
 function sorted(some, more) {
@@ -79,8 +92,9 @@ function take(change) {
     }
     case "gone": {
       const key = keyOf(change.channel, change.ts);
-      const before = world.messages.get(key);
+      const before = world.messages.get(key) ?? world.whispers.get(key);
       world.messages.delete(key);
+      world.whispers.delete(key);
       if (before) tell("gone", before);
       break;
     }

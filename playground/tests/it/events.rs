@@ -143,12 +143,20 @@ async fn events_come_twice_late_and_in_the_wrong_order_on_request() {
     for text in ["c", "b", "a"] {
         assert_eq!(app.next().await.json()["event"]["text"], text);
     }
-    let by = std::time::Duration::from_millis(200);
+    let by = std::time::Duration::from_secs(1);
     faults.events(EventFault::Delay { events: 1, by });
     playground.post(seed::HANA, seed::DM_HANA, "late").unwrap();
     playground.post(seed::HANA, seed::DM_HANA, "soon").unwrap();
     assert_eq!(app.next().await.json()["event"]["text"], "soon");
     assert_eq!(app.next().await.json()["event"]["text"], "late");
+}
+
+/// What a form says of a pressed button.
+fn pressed(body: &str) -> Value {
+    let form = body.strip_prefix("payload=").unwrap();
+    let url = reqwest::Url::parse(&format!("http://x/?p={form}")).unwrap();
+    let payload = url.query_pairs().next().unwrap().1.into_owned();
+    serde_json::from_str(&payload).unwrap()
 }
 
 #[tokio::test]
@@ -178,16 +186,39 @@ async fn a_pressed_button_is_told_as_a_form() {
             .unwrap();
         let heard = app.next().await;
         assert_eq!(heard.path, "/acts");
-        let form = heard.body.strip_prefix("payload=").unwrap();
-        let url = reqwest::Url::parse(&format!("http://x/?p={form}")).unwrap();
-        let payload = url.query_pairs().next().unwrap().1.into_owned();
-        let payload: Value = serde_json::from_str(&payload).unwrap();
+        let payload = pressed(&heard.body);
         assert_eq!(payload["type"], "block_actions");
         assert_eq!(payload["actions"][0]["action_id"], action);
         assert_eq!(payload["actions"][0]["value"], said);
         assert_eq!(payload["user"]["id"], seed::HANA);
         assert_eq!(payload["container"]["message_ts"], ts);
     }
+    // A whisper's button, and the address at which the app may take the whisper away.
+    let whisper = [
+        ("channel", seed::DM_HANA),
+        ("user", seed::HANA),
+        ("text", "w"),
+        ("blocks", blocks.as_str()),
+    ];
+    let whispered = bot.good("chat.postEphemeral", &whisper).await;
+    let whispered = whispered["message_ts"].as_str().unwrap();
+    playground
+        .press(seed::HANA, seed::DM_HANA, whispered, "stop", None)
+        .unwrap();
+    let payload = pressed(&app.next().await.body);
+    assert_eq!(payload["container"]["is_ephemeral"], true);
+    assert!(payload.get("message").is_none());
+    let url = payload["response_url"].as_str().unwrap();
+    for (said, left) in [
+        (json!({"replace_original": true, "text": "stopped"}), 1),
+        (json!({"delete_original": true}), 0),
+    ] {
+        let answer = bot.http.post(url).body(said.to_string()).send().await;
+        assert_eq!(answer.unwrap().status(), 200);
+        assert_eq!(playground.look(|w| w.ephemerals().count()), left);
+    }
+    let nowhere = bot.http.post(format!("{url}x")).body("{}").send().await;
+    assert_eq!(nowhere.unwrap().status(), 404);
     let press = |user, action| playground.press(user, seed::DM_HANA, ts, action, None);
     assert!(press(seed::ALEX, "stop").is_err(), "not in this DM");
     assert!(press(seed::HANA, "go").is_err(), "no such button");

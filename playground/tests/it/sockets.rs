@@ -46,7 +46,7 @@ impl Link {
 async fn start() -> Playground {
     let options = PlaygroundOptions {
         mode: Mode::Socket,
-        ack_time: Duration::from_millis(300),
+        ack_time: Duration::from_secs(1),
         retry_delays: vec![Duration::ZERO; 3],
         ..PlaygroundOptions::default()
     };
