@@ -19,7 +19,6 @@ use crate::question::{PlaceKind, Question};
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::texts::{Language, Phrase, phrase};
-use interzone_hub::HubError;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -62,9 +61,10 @@ impl Said {
 /// A reply while it comes. Dropping it leaves in Slack what stands there.
 #[derive(Debug)]
 pub struct Live {
+    /// The first to go, so that nothing is begun on the way out.
+    _stop: DropGuard,
     said: watch::Sender<Said>,
     task: JoinHandle<Left>,
-    _stop: DropGuard,
 }
 
 impl Live {
@@ -94,9 +94,9 @@ impl Live {
         };
         let task = tokio::spawn(shown.run(hears, stop.clone()));
         Self {
+            _stop: stop.drop_guard(),
             said,
             task,
-            _stop: stop.drop_guard(),
         }
     }
 
@@ -150,13 +150,15 @@ struct Shown {
 impl Shown {
     async fn run(self, said: watch::Receiver<Said>, stop: CancellationToken) -> Left {
         tokio::select! {
+            biased;
             () = stop.cancelled() => Left::unknown(),
             left = self.show(said) => left,
         }
     }
 
     async fn show(&self, mut said: watch::Receiver<Said>) -> Left {
-        if self.again && !matches!(self.begin_once().await, Ok(true)) {
+        let (shelf, question) = (&*self.desk.shelf, &self.place.question);
+        if self.again && !matches!(Begun::read(shelf, question).await, Ok(None)) {
             // What an earlier attempt has left may be finished already: it is not touched before the end.
             over(&mut said).await;
             return Left::unknown();
@@ -182,16 +184,6 @@ impl Shown {
             let _ = timeout(SIGN, beside).await;
         }
         left
-    }
-
-    /// Writes down that the reply is begun. Answers whether it was not before.
-    async fn begin_once(&self) -> Result<bool, HubError> {
-        let (shelf, question) = (&*self.desk.shelf, &self.place.question);
-        if self.again && Begun::read(shelf, question).await?.is_some() {
-            return Ok(false);
-        }
-        Begun::begin(shelf, question).await?;
-        Ok(true)
     }
 
     /// Puts the sign that the question was received.

@@ -179,8 +179,11 @@ async fn a_later_attempt_leaves_what_may_be_finished_alone() {
 }
 
 #[tokio::test]
-async fn a_later_attempt_that_is_the_first_to_get_here_is_shown() {
+async fn a_later_attempt_that_is_the_first_to_begin_a_task_is_shown() {
     let stage = Stage::new().await;
+    let early = live(&stage, 2);
+    until(&stage, |world| world.reactions.contains("eyes")).await;
+    drop(early);
     let live = live(&stage, 3);
     live.text("Hello");
     until(&stage, |world| world.texts() == ["Hello"]).await;

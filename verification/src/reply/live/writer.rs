@@ -51,15 +51,19 @@ impl Shown {
     /// Shows the words until it is over, and tells what stands there.
     pub(super) async fn write(&self, mut said: watch::Receiver<Said>) -> Left {
         let mut left = Left::nothing();
-        // On a later attempt it is written down already.
-        if !self.again
-            && let Err(error) = self.begin_once().await
-        {
-            tracing::warn!(%error, "a reply is not shown while it comes");
+        if !self.desk.options.live {
             over(&mut said).await;
             return left;
         }
-        if !self.desk.options.live {
+        // Nothing is said before there is a task, so this is written while the agent thinks.
+        let begun = said.wait_for(|said| said.begun || said.is_readable()).await;
+        // Whoever has gone without a word begins nothing.
+        if begun.map_or(true, |said| said.over) {
+            return left;
+        }
+        let begin = Begun::begin(&*self.desk.shelf, &self.place.question);
+        if let Err(error) = begin.await {
+            tracing::warn!(%error, "a reply is not shown while it comes");
             over(&mut said).await;
             return left;
         }
