@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// The file's size: what the rules let out at most.
 const BYTES: usize = 5_000_000;
@@ -31,7 +32,10 @@ pub(crate) async fn measure(folder: &Path) {
     .await;
     println!("\n# a generated file of {:.1} MB", size(BYTES) / 1e6);
     ask(folder, &zone).await;
-    tokio::time::sleep(REST).await;
+    // The next moment at which it has had time to rest.
+    let mut rested = interval_at(Instant::now() + REST, REST);
+    rested.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    rested.tick().await;
     let idle = zone.server.resident();
     let mut most = 0.0_f64;
     for round in 0..ROUNDS {
@@ -45,7 +49,8 @@ pub(crate) async fn measure(folder: &Path) {
             mebibytes(need)
         );
         most = most.max(times);
-        tokio::time::sleep(REST).await;
+        rested.reset();
+        rested.tick().await;
     }
     let held = zone.server.resident().saturating_sub(idle);
     println!("{:>10.1} MiB more at rest", mebibytes(held));
