@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART]`
 //!
-//! `PART` is `tasks.get`, `tasks.create`, `execute_task` or `streams`. With `--log FILTER` the zone logs by that filter
+//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams` or `file`. With `--log FILTER` the zone logs by that filter
 //! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
 //! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and
 //! a figure is the median of the rounds.
@@ -15,6 +15,7 @@
 
 mod bare;
 mod calls;
+mod file;
 mod idle;
 mod load;
 mod server;
@@ -74,6 +75,10 @@ fn main() {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .unwrap();
+    if flag("--agent") {
+        file::serve();
+        return;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -105,12 +110,15 @@ async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     println!("{mebibytes:>10.1} MiB resident");
     bar("ready, ms", zone.ready.as_secs_f64() * 1e3, true, 200.0);
     bar("resident at rest, MiB", mebibytes, true, 30.0);
-    if only != Some("streams") {
+    if !matches!(only, Some("streams" | "file")) {
         calls::measure(folder.path(), &zone, size, only, peer.as_deref()).await;
     }
     drop(zone);
     if only.is_none_or(|only| only == "streams") {
         idle::measure(folder.path(), size).await;
+    }
+    if only.is_none_or(|only| only == "file") {
+        file::measure(folder.path()).await;
     }
 }
 

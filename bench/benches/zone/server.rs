@@ -50,11 +50,22 @@ impl Server {
 
     /// Memory that it has in RAM now, in bytes.
     pub(crate) fn resident(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most that it has had since the start, or since that was forgotten.
+    pub(crate) fn most(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// Forgets how much it has had at most.
+    pub(crate) fn forget_most(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
+    }
+
+    fn status(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS:"))
-            .unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         let kibibytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         kibibytes * 1024
     }

@@ -19,6 +19,11 @@ pub(crate) struct Zone {
 
 /// Starts a zone on a store of its own.
 pub(crate) async fn start(folder: &Path) -> Zone {
+    start_with(folder, "").await
+}
+
+/// The same with more in its configuration.
+pub(crate) async fn start_with(folder: &Path, more: &str) -> Zone {
     let binary = server::binary();
     let port = server::free_port();
     let store = folder.join(format!("zone-{port}.db"));
@@ -42,7 +47,7 @@ kind = "demo"
 id = "quiet"
 kind = "demo"
 concurrency = 1
-"#,
+{more}"#,
         store = store.display(),
         log = crate::log_section()
     );

@@ -40,13 +40,22 @@ pub(super) async fn of(
     asked: Option<&Asked>,
 ) -> Result<Came, HubError> {
     let whole = zone.hub.task_packed(caller, id, LATEST).await?;
+    told(zone, &whole, asked).await
+}
+
+/// The same of a task that is known as it is.
+pub(super) async fn told(
+    zone: &Zone,
+    whole: &WholeTask,
+    asked: Option<&Asked>,
+) -> Result<Came, HubError> {
     let state = match whole.task.state {
         TaskState::Submitted | TaskState::Working => return Ok(Came::Running),
         TaskState::Completed => None,
         TaskState::InputRequired => Some("input_required"),
         TaskState::AuthRequired => Some("auth_required"),
         TaskState::Failed | TaskState::Rejected | TaskState::Canceled => {
-            return Ok(Came::Failed(Box::new(failed(&whole))));
+            return Ok(Came::Failed(Box::new(failed(whole))));
         }
     };
     let kept;
@@ -57,9 +66,7 @@ pub(super) async fn of(
             &kept
         }
     };
-    Ok(Came::Done(Box::new(
-        done(zone, &whole, state, asked).await?,
-    )))
+    Ok(Came::Done(Box::new(done(zone, whole, state, asked).await?)))
 }
 
 async fn done(

@@ -4,7 +4,7 @@
 use super::came::{self, Came};
 use super::convert::{Asked, is_settled};
 use crate::zone::Zone;
-use interzone_hub::{Caller, EventBody, HubError, Seen, Subject, Task, Watch};
+use interzone_hub::{Caller, EventBody, HubError, Seen, Subject, Task, Watch, WholeTask, Written};
 use tokio::time::Instant;
 
 /// A task that is waited for.
@@ -65,18 +65,60 @@ impl Waiting {
                 return Ok(came);
             }
         }
+        // Who has heard everything need not read it.
+        let mut heard = self.watch.is_some().then(|| Heard::of(&self.task));
         let mut watch = self.watch(zone, caller, self.task.seq).await?;
         loop {
             let seen = watch.next().await?;
+            if let Some(Seen::Event(event)) = &seen {
+                heard = heard.and_then(|heard| heard.and(&event.body));
+            }
             if !seen.as_ref().is_none_or(settles) {
                 continue;
             }
             // It may have gone on since, if somebody else has answered its question.
-            let came = came::of(zone, caller, &id, Some(asked)).await?;
+            let came = match (&heard, &seen) {
+                (Some(heard), Some(_)) => came::told(zone, &heard.0, Some(asked)).await?,
+                _ => came::of(zone, caller, &id, Some(asked)).await?,
+            };
             if seen.is_none() || !matches!(came, Came::Running) {
                 return Ok(came);
             }
         }
+    }
+}
+
+/// A task as its events tell it.
+struct Heard(WholeTask);
+
+impl Heard {
+    /// A task of which nothing has been heard but that it is made.
+    fn of(task: &Task) -> Self {
+        Self(WholeTask {
+            task: task.clone(),
+            messages: Vec::new(),
+            artifacts: Vec::new(),
+            written: Written::default(),
+        })
+    }
+
+    /// The same after one event more; nothing if the event does not tell all that there is to know.
+    fn and(mut self, event: &EventBody) -> Option<Self> {
+        let Self(whole) = &mut self;
+        match event {
+            EventBody::Created { message } => whole.messages.push(message.clone()),
+            EventBody::Message { index, message } => {
+                whole.task.messages = index.saturating_add(1);
+                whole.messages.push(message.clone());
+            }
+            EventBody::State { to, message, .. } => {
+                whole.task.state = *to;
+                whole.task.status.clone_from(message);
+            }
+            EventBody::Text { .. } | EventBody::Status { .. } => {}
+            _ => return None,
+        }
+        Some(self)
     }
 }
 
