@@ -6,7 +6,7 @@
 mod line;
 mod lines;
 
-use crate::telemetry::Metrics;
+use crate::telemetry::{self, Metrics};
 use line::Line;
 use lines::Lines;
 use std::cell::RefCell;
@@ -90,7 +90,8 @@ impl Audit {
 
     /// Records one entry.
     pub fn record(&self, entry: &Entry<'_>) {
-        let logged = tracing::enabled!(target: "audit", tracing::Level::INFO);
+        let logged =
+            telemetry::audited() && tracing::enabled!(target: "audit", tracing::Level::INFO);
         let log = self.log.as_ref().filter(|_| logged);
         if log.is_none() && self.file.is_none() {
             return;

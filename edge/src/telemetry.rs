@@ -126,8 +126,22 @@ where
     let (subscriber, guard) = build(options, writer)?;
     subscriber.try_init().map_err(TelemetryError::Twice)?;
     TRACED.store(options.otlp.is_some(), Ordering::Relaxed);
+    AUDITED.store(lets_audit_through(&options.filter), Ordering::Relaxed);
     Ok(guard)
 }
+
+/// Whether the log's filter wants lines of the audit. The subscriber itself cannot be asked: it says yes
+/// to whatever one of its layers may want, and a layer that is not there counts as one that wants all.
+pub(crate) fn audited() -> bool {
+    AUDITED.load(Ordering::Relaxed)
+}
+
+fn lets_audit_through(filter: &str) -> bool {
+    let filter = registry().with(EnvFilter::new(filter));
+    tracing::subscriber::with_default(filter, || tracing::enabled!(target: "audit", Level::INFO))
+}
+
+static AUDITED: AtomicBool = AtomicBool::new(true);
 
 /// Whether traces go anywhere. If not, a span for each request is work for nothing.
 pub fn traced() -> bool {

@@ -180,7 +180,7 @@ impl Workspace {
             "type": "block_actions",
             "user": {"id": user, "username": name, "name": name, "team_id": self.team},
             "api_app_id": self.app, "token": "playground", "container": container,
-            "trigger_id": format!("{number}.playground"), "enterprise": null,
+            "trigger_id": format!("{}.{number}.playground", self.run), "enterprise": null,
             "team": {"id": self.team, "domain": "playground"}, "is_enterprise_install": false,
             "channel": place, "state": {"values": {}}, "actions": [pressed],
             "response_url": response_url,
@@ -189,7 +189,7 @@ impl Workspace {
             fields.insert("message".to_owned(), self.message_json(&message, false));
         }
         self.send(Outgoing {
-            id: format!("press-{number}"),
+            id: format!("press-{}-{number}", self.run),
             kind: "block_actions".to_owned(),
             payload,
             interactive: true,

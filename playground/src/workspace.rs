@@ -81,6 +81,8 @@ pub struct Workspace {
     pub(crate) journal: VecDeque<(u64, Change)>,
     pub(crate) revision: u64,
     began: Duration,
+    /// What tells this run's ids from those of an earlier one: when it began.
+    pub(crate) run: u64,
     last_second: u64,
     counters: BTreeMap<&'static str, u64>,
     messages_kept: usize,
@@ -117,6 +119,7 @@ impl Workspace {
             journal: VecDeque::new(),
             revision: 0,
             began: options.clock.steady(),
+            run: options.clock.unix(),
             last_second: 0,
             counters: BTreeMap::new(),
             messages_kept: options.messages,

@@ -101,6 +101,7 @@ impl Up {
             // Whoever presses Ctrl-C does not want to wait; a run that is cut off is taken up again.
             ("execution", "grace", "2s"),
             ("log", "filter", "warn"),
+            ("audit", "file", "audit.log"),
         ]);
         if let (Answering::Llm, Some(model)) = (self.agent, &self.model) {
             let Some(around) = ModelAround::look() else {

@@ -1,6 +1,8 @@
 //! Logs as they are written, and traces as a collector gets them.
 
-use super::{LogFormat, LogOptions, OtlpOptions, TelemetryError, build, current, follow};
+use super::{
+    LogFormat, LogOptions, OtlpOptions, TelemetryError, build, current, follow, lets_audit_through,
+};
 use crate::Secret;
 use crate::request::TraceParent;
 use crate::tls::{DevCa, ServerTls, TlsFiles, Trust};
@@ -243,4 +245,17 @@ fn libraries_do_not_print_what_they_send() {
     });
     assert!(!text.contains("the whole request"), "{text}");
     assert!(text.contains("a step of ours") && text.contains("a step of theirs"));
+}
+
+#[test]
+fn the_filter_of_the_log_decides_about_the_audit_too() {
+    for (filter, wanted) in [
+        ("info", true),
+        ("warn", false),
+        ("warn,audit=info", true),
+        ("info,audit=off", false),
+        ("off", false),
+    ] {
+        assert_eq!(lets_audit_through(filter), wanted, "{filter}");
+    }
 }

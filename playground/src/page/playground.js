@@ -290,7 +290,7 @@ listen((kind, about) => {
   switch (kind) {
     case "all":
       if (!world.users.has(here.user)) here.user = remembered("user", "");
-      if (!world.users.has(here.user)) here.user = [...world.users.keys()].find((id) => id === "U0HANA") ?? [...world.users.keys()][0];
+      if (!world.users.has(here.user)) here.user = whoSpeaks(navigator.language ?? "en");
       arrive();
       break;
     case "message":
@@ -328,6 +328,13 @@ function heard(message, before) {
   else if (!message.streaming && (!before || before.streaming)) {
     announce(word("says", userName(message.user), spokenText(message)));
   }
+}
+
+/** Somebody who may ask and speaks the browser's language, so that a newcomer can read what is said. */
+function whoSpeaks(language) {
+  const people = [...world.users.values()].filter((user) => !user.is_bot && !user.deleted);
+  const same = people.find((user) => user.locale?.slice(0, 2) === language.slice(0, 2));
+  return (same ?? people[0])?.id ?? "";
 }
 
 find("user").onchange = (event) => {

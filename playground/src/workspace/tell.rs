@@ -8,7 +8,8 @@ impl Workspace {
     /// An event for the app.
     pub(crate) fn event(&mut self, event: Value) {
         let number = self.next("event");
-        let id = format!("Ev0PLAY{number:06}");
+        // Whoever keeps what they have seen must not take this run's events for those of an earlier one.
+        let id = format!("Ev{:X}P{number:06}", self.run);
         let kind = event.get("type").and_then(Value::as_str);
         let kind = kind.unwrap_or_default().to_owned();
         let payload = json!({
@@ -93,5 +94,29 @@ impl Workspace {
 fn put(told: &mut Value, name: &str, value: String) {
     if let Some(fields) = told.as_object_mut() {
         fields.insert(name.to_owned(), value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::PlaygroundOptions;
+
+    #[test]
+    fn a_later_run_repeats_no_events_id() {
+        let ids = |run: u64| {
+            let mut workspace = Workspace::new(&PlaygroundOptions::default(), String::new());
+            workspace.run = run;
+            workspace.event(json!({"type": "app_uninstalled"}));
+            workspace.event(json!({"type": "app_uninstalled"}));
+            let ids = workspace.outgoing.iter().map(|one| one.id.clone());
+            ids.collect::<Vec<_>>()
+        };
+        let (first, second) = (ids(1_790_000_000), ids(1_790_000_001));
+        assert_eq!(first.len(), 2);
+        assert!(
+            first.iter().all(|id| !second.contains(id)),
+            "{first:?} {second:?}"
+        );
     }
 }

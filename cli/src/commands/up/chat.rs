@@ -150,6 +150,7 @@ async fn zone(place: &Place<'_>, api_url: &str) -> Result<Verifying, Failure> {
 fn config(place: &Place<'_>, api_url: &str, port: u16) -> Result<VerifyConfig, Failure> {
     let mut text = small_toml(&[
         ("store", "url", "sqlite:verification.db"),
+        ("audit", "file", "slack-audit.log"),
         ("tls", "cert", "cert.pem"),
         ("tls", "key", "key.pem"),
         ("tls", "trust", "ca.pem"),
