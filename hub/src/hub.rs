@@ -27,7 +27,7 @@ mod view;
 mod watch;
 
 pub use mail::NewEntry;
-pub use pushes::NewPush;
+pub use pushes::{Delivered, NewPush};
 pub use run::{Run, TurnStart};
 pub use streams::{NewStream, STREAM_CHANNEL};
 pub use tasks::{NewTask, Once, TaskDetail, TaskPage};

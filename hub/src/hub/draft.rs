@@ -293,6 +293,11 @@ impl Push {
             self.events.iter().any(|name| name == body.name())
         }
     }
+
+    /// Under which key an event of a task goes out to it.
+    pub(super) fn key(&self, task: &TaskId, seq: u64) -> String {
+        format!("{task}/{}/{seq}", self.id)
+    }
 }
 
 fn new_pushes(ops: &[Op]) -> Vec<Push> {
@@ -337,7 +342,7 @@ fn push_entry(
     Some(OutboxEntry {
         id: DeliveryId::new(hub.new_id(at)).ok()?,
         channel: push.channel.clone(),
-        key: format!("{}/{}/{seq}", task.id, push.id),
+        key: push.key(&task.id, seq),
         // Ids of pushes are the callers' own: two tasks may have the same.
         group: Some(format!("{}/{}", task.id, push.id)),
         owner: push.owner.clone(),
