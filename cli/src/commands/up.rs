@@ -97,7 +97,11 @@ impl Up {
             // Whoever presses Ctrl-C does not want to wait; a run that is cut off is taken up again.
             ("execution", "grace", "2s"),
             ("log", "filter", "warn"),
+            // Whoever looks at a task in the console sees all that was asked about it.
+            ("pairs", "record", "all"),
         ]);
+        // The person of this folder looks after this zone.
+        text.push_str(&format!("console.operators = [\"{}\"]\n", People::subject(PERSON)));
         if let (Answering::Llm, Some(model)) = (self.agent, &self.model) {
             let Some(around) = ModelAround::look() else {
                 return Err(Failure::Misuse(
@@ -118,12 +122,14 @@ impl Up {
         let url = zone.public_url().to_owned();
         let profile = self.introduce(zone.keep(), &url).await?;
         let client = &profile.client_id;
+        let console = zone.console_link();
         output::write(|out| match format {
             Format::Json => output::write_json(
                 out,
-                &json!({"url": url, "agent": agent, "folder": self.folder, "client_id": client}),
+                &json!({"url": url, "agent": agent, "folder": self.folder, "client_id": client,
+                    "console": console}),
             ),
-            Format::Text => self.welcome(out, &url, &agent),
+            Format::Text => self.welcome(out, &url, &agent, console.as_deref()),
         })?;
         zone.until_told(&mut signals).await?;
         if format == Format::Text {
@@ -198,7 +204,13 @@ impl Up {
         }
     }
 
-    fn welcome(&self, out: &mut dyn Write, url: &str, agent: &str) -> io::Result<()> {
+    fn welcome(
+        &self,
+        out: &mut dyn Write,
+        url: &str,
+        agent: &str,
+        console: Option<&str>,
+    ) -> io::Result<()> {
         let folder = self.shown();
         writeln!(out, "Interzone is up at {url}")?;
         writeln!(out)?;
@@ -211,6 +223,9 @@ impl Up {
             out,
             "  folder  {folder} (certificate, database, credentials)"
         )?;
+        if let Some(console) = console {
+            writeln!(out, "  console {console} (good once, for ten minutes)")?;
+        }
         writeln!(out)?;
         writeln!(out, "In another terminal, in this folder:")?;
         writeln!(out)?;
