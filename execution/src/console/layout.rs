@@ -187,7 +187,7 @@ fn framed(
         "\" width=\"24\" height=\"24\" alt=\"\"><span>Interzone</span></a>"
         "<form class=\"search\" role=\"search\" action=\"/console/search\">"
         "<input type=\"search\" name=\"q\" aria-label=\"Search by id, correlation id or user\" "
-        "placeholder=\"Id, correlation id or user\" maxlength=\"256\" autocomplete=\"off\"></form>"
+        "placeholder=\"Find by id or user\" maxlength=\"256\" autocomplete=\"off\"></form>"
         "<nav aria-label=\"Console\"><ul>");
     for (address, name) in ROOMS {
         html!(out, "<li><a href=\"" (address) "\"");

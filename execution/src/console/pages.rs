@@ -67,7 +67,7 @@ fn task_row(task: &Task, now: Timestamp) -> Html {
     html!(out, "<tr data-id=\"" (task.id) "\"><td data-label=\"State\" data-f=\"state\">"
         [state_badge(task.state)] "</td><td data-label=\"Task\"><a class=\"id\" data-f=\"id\" href=\"" (href)
         "\">" (task.id) "</a></td><td data-label=\"Agent\" data-f=\"agent\">" (task.agent)
-        "</td><td data-label=\"Owner\" data-f=\"owner\">" (task.owner)
+        "</td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (task.owner) "\">" (task.owner)
         "</td><td data-label=\"Age\" class=\"n\" data-f=\"created\">" [age(task.created_at, now)]
         "</td><td data-label=\"Changed\" class=\"n\" data-f=\"updated\">" [age(task.updated_at, now)] "</td></tr>");
     out
@@ -86,7 +86,7 @@ fn stream_row(stream: &Stream, now: Timestamp) -> Html {
     html!(out, "<tr data-id=\"" (stream.id) "\"><td data-label=\"State\" data-f=\"state\">"
         [badge(stream_tone(stream.state), stream_called(stream.state))]
         "</td><td data-label=\"Stream\"><a class=\"id\" data-f=\"id\" href=\"" (href) "\">" (stream.id)
-        "</a></td><td data-label=\"Owner\" data-f=\"owner\">" (stream.owner)
+        "</a></td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (stream.owner) "\">" (stream.owner)
         "</td><td data-label=\"Age\" class=\"n\" data-f=\"created\">" [age(stream.created_at, now)]
         "</td><td data-label=\"Changed\" class=\"n\" data-f=\"updated\">" [age(stream.updated_at, now)] "</td></tr>");
     out
@@ -116,7 +116,12 @@ fn table(
         body.put(&row);
     }
     let is_empty = body.is_empty();
-    html!(out, "<div class=\"scroll\"><table class=\"list\"");
+    if is_empty && name.is_none() {
+        html!(out, "<p class=\"soft\">" (none) "</p>");
+        return out;
+    }
+    let rows = if heads.contains(&"Changed") { "list rows" } else { "list" };
+    html!(out, "<div class=\"scroll\"><table class=\"" (rows) "\"");
     if let Some(name) = name {
         html!(out, " data-live=\"" (name) "\"");
     }
@@ -155,7 +160,7 @@ fn pair_row(pair: &Pair, with_task: bool) -> Html {
         html!(out, " <code>" (code) "</code>");
     }
     html!(out, "</td><td data-label=\"Took\" class=\"n\">" (super::words::exactly(pair.took))
-        "</td><td data-label=\"Caller\">" (pair.who));
+        "</td><td data-label=\"Caller\" class=\"cut\" title=\"" (pair.who) "\">" (pair.who));
     if pair.client != pair.who {
         html!(out, " <span class=\"soft\">by " (pair.client) "</span>");
     }

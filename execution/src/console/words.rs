@@ -86,6 +86,16 @@ pub(super) fn moment(at: Timestamp) -> Html {
     out
 }
 
+/// The same, to the millisecond: for things that follow each other closely.
+pub(super) fn instant(at: Timestamp) -> Html {
+    let exact = at.to_string();
+    let shown = exact.replace('T', " ");
+    let shown = shown.trim_end_matches('Z');
+    let mut out = Html::new();
+    html!(out, "<time datetime=\"" (exact) "\" data-at=\"ms\" title=\"" (exact) "\">" (shown) "</time>");
+    out
+}
+
 /// How long ago it was. The page's script keeps it true.
 pub(super) fn age(at: Timestamp, now: Timestamp) -> Html {
     let exact = at.to_string();

@@ -8,6 +8,9 @@
   const short = new Intl.DateTimeFormat(undefined, {
     month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit',
   });
+  const precise = new Intl.DateTimeFormat(undefined, {
+    month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3,
+  });
   const count = new Intl.NumberFormat('en');
 
   const ago = (then, now) => {
@@ -28,7 +31,7 @@
       const at = new Date(time.dateTime);
       if (Number.isNaN(at.getTime())) continue;
       time.title = exact.format(at);
-      if ('at' in time.dataset) put(time, short.format(at));
+      if ('at' in time.dataset) put(time, (time.dataset.at === 'ms' ? precise : short).format(at));
     }
   };
   const grow = () => {

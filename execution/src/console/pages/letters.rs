@@ -89,7 +89,7 @@ fn row(visitor: &Visitor, entry: &OutboxEntry) -> Html {
         }
         None => html!(out, "–"),
     }
-    html!(out, "</td><td data-label=\"Owner\">" (entry.owner) "</td><td data-label=\"Added\">"
+    html!(out, "</td><td data-label=\"Owner\" class=\"cut\">" (entry.owner) "</td><td data-label=\"Added\">"
         [moment(entry.created_at)] "</td><td data-label=\"Attempts\" class=\"n\">" (entry.attempt)
         "</td><td data-label=\"Error\">" (entry.error.as_deref().unwrap_or("–")) "</td>");
     if visitor.rights.change {

@@ -4,13 +4,15 @@ use super::parts::parts;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{Problem, hidden};
-use crate::console::words::{bytes, called, moment, stream_called};
+use crate::console::words::{bytes, called, instant, stream_called};
 use interzone_hub::{Event, EventBody, Hub, Subject};
 use interzone_protocol::vocab::Timestamp;
 
 /// How many events are read for one page, and at a time.
 const MOST: usize = 2_000;
 const AT_ONCE: usize = 500;
+/// How many characters of one step are shown.
+const SHOWN: usize = 2_000;
 
 /// The latest events of a log, oldest first, and whether there were more.
 pub(super) async fn read(
@@ -37,63 +39,91 @@ struct Step {
     seq: u64,
     last: u64,
     at: Timestamp,
-    /// Of growing text: its run, how many pieces, and the text itself.
-    text: Option<(u64, usize, String)>,
-    body: Html,
+    what: What,
 }
 
-/// The steps as a list.
-pub(super) fn steps(visitor: &Visitor, events: &[Event], cut: bool) -> Html {
+enum What {
+    /// Growing text: its run, how many pieces, and the text itself.
+    Text(u64, usize, String),
+    /// What the agent said of itself, one line after another.
+    Status(Vec<String>),
+    Other(Html),
+}
+
+/// The log as steps: text that grew, and lines of status, are one step for as long as nothing else comes
+/// between.
+fn collect(visitor: &Visitor, events: &[Event]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for event in events {
-        if let EventBody::Text { run, delta, .. } = &event.body {
-            if let Some(step) = steps.last_mut()
-                && let Some((known, pieces, text)) = &mut step.text
-                && known == run
-            {
-                *pieces += 1;
-                text.push_str(delta);
-                step.last = event.seq;
-                continue;
+        let last = steps.last_mut();
+        let what = match (&event.body, last) {
+            (EventBody::Text { run, delta, .. }, last) => {
+                if let Some(step) = last
+                    && let What::Text(known, pieces, text) = &mut step.what
+                    && known == run
+                {
+                    *pieces += 1;
+                    text.push_str(delta);
+                    step.last = event.seq;
+                    continue;
+                }
+                What::Text(*run, 1, delta.clone())
             }
-            steps.push(Step {
-                seq: event.seq,
-                last: event.seq,
-                at: event.at,
-                text: Some((*run, 1, delta.clone())),
-                body: Html::new(),
-            });
-            continue;
-        }
+            (EventBody::Status { text }, last) => {
+                if let Some(step) = last
+                    && let What::Status(lines) = &mut step.what
+                {
+                    lines.push(text.clone());
+                    step.last = event.seq;
+                    continue;
+                }
+                What::Status(vec![text.clone()])
+            }
+            (body, _) => What::Other(told(visitor, body)),
+        };
         steps.push(Step {
             seq: event.seq,
             last: event.seq,
             at: event.at,
-            text: None,
-            body: told(visitor, &event.body),
+            what,
         });
     }
+    steps
+}
+
+/// The steps as a list.
+pub(super) fn steps(visitor: &Visitor, events: &[Event], cut: bool) -> Html {
     let mut out = Html::new();
     if cut {
         html!(out, "<p class=\"soft\">Only the latest events are shown.</p>");
     }
     html!(out, "<ol class=\"steps\">");
-    for step in steps {
+    for step in collect(visitor, events) {
         html!(out, "<li><span class=\"seq\">" (step.seq));
         if step.last > step.seq {
             html!(out, "–" (step.last));
         }
-        html!(out, "</span>" [moment(step.at)] "<div class=\"what\">");
-        match step.text {
-            None => out.put(&step.body),
-            Some((_, pieces, text)) => {
+        html!(out, "</span>" [instant(step.at)] "<div class=\"what\">");
+        match step.what {
+            What::Other(body) => out.put(&body),
+            What::Text(_, pieces, text) => {
                 let size = bytes(u64::try_from(text.len()).unwrap_or(u64::MAX));
                 let word = if pieces == 1 { "piece" } else { "pieces" };
                 html!(out, "Answer grew by " (pieces) " " (word) ", " (size));
-                if visitor.rights.content {
-                    let shown: String = text.chars().take(2_000).collect();
-                    html!(out, "<details><summary>Text</summary><div class=\"said\" dir=\"auto\">" (shown)
-                        "</div></details>");
+                let shown: String = text.chars().take(SHOWN).collect();
+                more(visitor, &mut out, "Text", &shown);
+            }
+            What::Status(lines) => {
+                html!(out, "Status");
+                match (lines.as_slice(), visitor.rights.content) {
+                    (lines, false) => html!(out, " " [hidden(&format!("{} lines", lines.len()))]),
+                    ([line], true) => html!(out, " <span class=\"soft\">" (line) "</span>"),
+                    (lines, true) => {
+                        let last = lines.last().map_or("", String::as_str);
+                        html!(out, ", " (lines.len()) " lines, last <span class=\"soft\">" (last) "</span>");
+                        let all: String = lines.join("\n").chars().take(SHOWN).collect();
+                        more(visitor, &mut out, "All", &all);
+                    }
                 }
             }
         }
@@ -101,6 +131,13 @@ pub(super) fn steps(visitor: &Visitor, events: &[Event], cut: bool) -> Html {
     }
     html!(out, "</ol>");
     out
+}
+
+fn more(visitor: &Visitor, out: &mut Html, title: &'static str, text: &str) {
+    if visitor.rights.content {
+        html!(out, "<details><summary>" (title) "</summary><div class=\"said\" dir=\"auto\">" (text)
+            "</div></details>");
+    }
 }
 
 fn told(visitor: &Visitor, body: &EventBody) -> Html {
@@ -135,15 +172,7 @@ fn told(visitor: &Visitor, body: &EventBody) -> Html {
                 html!(out, [hidden("name")]);
             }
         }
-        EventBody::Text { .. } => {}
-        EventBody::Status { text } => {
-            html!(out, "Status ");
-            if visitor.rights.content {
-                html!(out, "<span class=\"soft\">" (text) "</span>");
-            } else {
-                html!(out, [hidden("words")]);
-            }
-        }
+        EventBody::Text { .. } | EventBody::Status { .. } => {}
         EventBody::Chunk { from, chunk, last } => {
             html!(out, (from));
             if *last {

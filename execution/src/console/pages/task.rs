@@ -30,7 +30,7 @@ pub(in crate::console) async fn page(
     Path(id): Path<String>,
 ) -> Response {
     match body(&console, &visitor, &id).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/tasks", "Task", &body),
+        Ok(body) => layout::page(&console, &visitor, "/console/tasks", &format!("Task {id}"), &body),
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     }
 }
@@ -100,14 +100,14 @@ fn facts(visitor: &Visitor, task: &Task, now: Timestamp) -> Html {
     let owned = format!("/console/tasks{}", super::asking(&[("owner", Some(task.owner.as_str()))]));
     let ended = task.finished_at.unwrap_or(now);
     html!(out, "<dl class=\"facts\"><div><dt>Agent</dt><dd>" (task.agent)
-        "</dd></div><div><dt>Owner</dt><dd><a href=\"" (owned) "\">" (task.owner)
+        "</dd></div><div><dt>Owner</dt><dd><a href=\"" (owned) "\" title=\"" (task.owner) "\">" (task.owner)
         "</a></dd></div><div><dt>Created</dt><dd>" [moment(task.created_at)] "</dd></div>");
     match task.finished_at {
         Some(at) => html!(out, "<div><dt>Ended</dt><dd>" [moment(at)] "</dd></div><div><dt>Took</dt><dd>"
             (exactly(ended.since(task.created_at))) "</dd></div>"),
         None => html!(out, "<div><dt>Age</dt><dd>" [age(task.created_at, now)] "</dd></div>"),
     }
-    html!(out, "<div><dt>Priority</dt><dd>" (task.priority.name())
+    html!(out, "<div><dt>Priority</dt><dd>" (task.priority.name().to_ascii_lowercase())
         "</dd></div><div><dt>Conversation</dt><dd class=\"id\">" (task.context_id) "</dd></div>");
     let status = task.status.as_ref().map(|status| status.without_large());
     if let Some(word) = status.and_then(failure_word) {

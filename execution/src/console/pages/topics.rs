@@ -71,7 +71,7 @@ fn subscription(one: &Subscription, now: Timestamp) -> Html {
     for pattern in &one.patterns {
         html!(out, "<code class=\"topic\">" (pattern) "</code> ");
     }
-    html!(out, "</td><td data-label=\"Owner\">" (one.owner) "</td><td data-label=\"Age\" class=\"n\">"
+    html!(out, "</td><td data-label=\"Owner\" class=\"cut\">" (one.owner) "</td><td data-label=\"Age\" class=\"n\">"
         [age(one.created_at, now)] "</td><td data-label=\"Until\">");
     match one.expires_at {
         Some(at) => html!(out, [moment(at)]),
