@@ -3,7 +3,7 @@
 'use strict';
 
 (() => {
-  const ROWS = { tasks: 50, streams: 20 };
+  const ROWS = { tasks: 25, streams: 10 };
   const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
   const short = new Intl.DateTimeFormat(undefined, {
     month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit',

@@ -15,9 +15,9 @@ use interzone_hub::StreamQuery;
 use std::sync::Arc;
 
 /// How many live tasks are shown; the page's script keeps to it too.
-const ROWS: usize = 50;
+const ROWS: usize = 25;
 /// And streams.
-const STREAMS: usize = 20;
+const STREAMS: usize = 10;
 
 /// `GET /console`.
 pub(in crate::console) async fn page(
