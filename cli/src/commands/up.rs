@@ -101,7 +101,10 @@ impl Up {
             ("pairs", "record", "all"),
         ]);
         // The person of this folder looks after this zone.
-        text.push_str(&format!("console.operators = [\"{}\"]\n", People::subject(PERSON)));
+        text.push_str(&format!(
+            "console.operators = [\"{}\"]\n",
+            People::subject(PERSON)
+        ));
         if let (Answering::Llm, Some(model)) = (self.agent, &self.model) {
             let Some(around) = ModelAround::look() else {
                 return Err(Failure::Misuse(

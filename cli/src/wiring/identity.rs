@@ -92,7 +92,10 @@ pub(crate) fn scopes() -> Vec<Scope> {
     scopes.push(Scope::new(operate.name(), meaning(operate)));
     for (name, meaning) in [
         (CONTENT_SCOPE, "see in the console what was said, and files"),
-        (CHANGE_SCOPE, "call tasks off and send again what was given up"),
+        (
+            CHANGE_SCOPE,
+            "call tasks off and send again what was given up",
+        ),
     ] {
         scopes.push(Scope::new(name, meaning));
     }

@@ -1,11 +1,11 @@
 //! What changes while somebody looks: one reader for all who do. What happened is collected for a moment,
 //! read once, written once, and told to everybody; whoever cannot keep up loads the page again.
 
+use super::Console;
 use super::guard::Visitor;
 use super::layout::protect;
 use super::samples::{EVERY, Figures};
 use super::words::{called, stream_called, stream_tone, tone};
-use super::Console;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
@@ -316,7 +316,9 @@ impl Viewer {
         self.console.known(self.cookie.expose(), None, false)?;
         match said {
             Ok(Ok(said)) => Some(said),
-            Ok(Err(RecvError::Lagged(_))) => Some(Bytes::from_static(b"event: behind\ndata: {}\n\n")),
+            Ok(Err(RecvError::Lagged(_))) => {
+                Some(Bytes::from_static(b"event: behind\ndata: {}\n\n"))
+            }
             Ok(Err(RecvError::Closed)) => None,
             Err(_) => Some(Bytes::from_static(b": still here\n\n")),
         }

@@ -111,7 +111,8 @@ fn answer(console: &Console, part: &Part, inline: bool) -> Result<Response, Prob
         ("attachment", "application/octet-stream".to_owned())
     };
     let room = body::hold(content, 0, &console.zone.limits);
-    let content = room.map_err(|_| Problem::TooLate("There is no room for this now.".to_owned()))?;
+    let content =
+        room.map_err(|_| Problem::TooLate("There is no room for this now.".to_owned()))?;
     let mut response = Body::from(content).into_response();
     let headers = response.headers_mut();
     let way = format!("{way}; filename*=UTF-8''{name}");

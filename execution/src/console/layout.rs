@@ -46,7 +46,12 @@ impl Assets {
             hash.update(file);
         }
         let hash = hash.finalize();
-        Self(hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+        Self(
+            hash.iter()
+                .take(6)
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        )
     }
 }
 
@@ -166,7 +171,10 @@ pub(super) fn problem(console: &Console, visitor: Option<&Visitor>, problem: &Pr
     let mut body = Html::new();
     html!(body, "<h1>" (title) "</h1><p>" (text) "</p>");
     if visitor.is_none() {
-        html!(body, "<p><a class=\"button primary\" href=\"/console/login\">Sign in</a></p>");
+        html!(
+            body,
+            "<p><a class=\"button primary\" href=\"/console/login\">Sign in</a></p>"
+        );
         return door(console, status, title, &body);
     }
     html!(body, "<p><a href=\"/console\">Back to the overview</a></p>");

@@ -120,7 +120,11 @@ fn table(
         html!(out, "<p class=\"soft\">" (none) "</p>");
         return out;
     }
-    let rows = if heads.contains(&"Changed") { "list rows" } else { "list" };
+    let rows = if heads.contains(&"Changed") {
+        "list rows"
+    } else {
+        "list"
+    };
     html!(out, "<div class=\"scroll\"><table class=\"" (rows) "\"");
     if let Some(name) = name {
         html!(out, " data-live=\"" (name) "\"");
@@ -131,7 +135,7 @@ fn table(
         let class = if number { "n" } else { "" };
         html!(out, "<th scope=\"col\" class=\"" (class) "\">" (head) "</th>");
     }
-    html!(out, "</tr></thead><tbody>" [body]);
+    html!(out, "</tr></thead><tbody>"[body]);
     if is_empty {
         html!(out, "<tr class=\"none\"><td colspan=\"" (heads.len()) "\">" (none) "</td></tr>");
     }
@@ -141,7 +145,15 @@ fn table(
 
 /// Requests and how they were answered.
 fn pair_table(pairs: &[Pair], with_task: bool, none: &'static str) -> Html {
-    let mut heads = vec!["Answered", "Id", "Method", "Outcome", "Took", "Caller", "Correlation"];
+    let mut heads = vec![
+        "Answered",
+        "Id",
+        "Method",
+        "Outcome",
+        "Took",
+        "Caller",
+        "Correlation",
+    ];
     if with_task {
         heads.push("Task");
     }
@@ -164,7 +176,10 @@ fn pair_row(pair: &Pair, with_task: bool) -> Html {
     if pair.client != pair.who {
         html!(out, " <span class=\"soft\">by " (pair.client) "</span>");
     }
-    let found = format!("/console/search{}", asking(&[("q", Some(&pair.correlation))]));
+    let found = format!(
+        "/console/search{}",
+        asking(&[("q", Some(&pair.correlation))])
+    );
     html!(out, "</td><td data-label=\"Correlation\"><a class=\"id\" href=\"" (found) "\">"
         (pair.correlation) "</a></td>");
     if with_task {
@@ -190,7 +205,13 @@ fn card(title: &str, body: &Html) -> Html {
 }
 
 /// A figure with what it counts.
-fn tile(name: &str, label: &'static str, value: impl std::fmt::Display, tone: &str, to: &str) -> Html {
+fn tile(
+    name: &str,
+    label: &'static str,
+    value: impl std::fmt::Display,
+    tone: &str,
+    to: &str,
+) -> Html {
     let mut out = Html::new();
     html!(out, "<a class=\"tile " (tone) "\" href=\"" (to) "\"><span class=\"value\" data-count=\"" (name)
         "\">" (value) "</span><span class=\"label\">" (label) "</span></a>");

@@ -100,8 +100,12 @@ fn picture(title: &'static str, lines: &[Line<'_>]) -> Html {
         words.push_str(&format!(" {} now {now};", line.name));
     }
     let tell = lines.first().map(|line| line.tell);
-    let any = lines.iter().any(|line| line.values.iter().any(Option::is_some));
-    let peak = tell.filter(|_| any).map_or_else(|| "–".to_owned(), |tell| tell(highest));
+    let any = lines
+        .iter()
+        .any(|line| line.values.iter().any(Option::is_some));
+    let peak = tell
+        .filter(|_| any)
+        .map_or_else(|| "–".to_owned(), |tell| tell(highest));
     html!(out, "</figcaption><svg viewBox=\"0 0 360 96\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\""
         (title) " over the last hour:" (words) " highest " (peak) "\">"
         "<path class=\"grid\" d=\"M0 95.5H360M0 48H360M0 .5H360\"/>");

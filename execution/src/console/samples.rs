@@ -170,7 +170,10 @@ fn between(last: &Figures, now: &Figures) -> Sample {
         .into_iter()
         .map(|(limit, count)| {
             let known = before.iter().find(|(known, _)| *known == limit);
-            (limit, (count - known.map_or(0.0, |(_, count)| *count)).max(0.0))
+            (
+                limit,
+                (count - known.map_or(0.0, |(_, count)| *count)).max(0.0),
+            )
         })
         .collect();
     Sample {

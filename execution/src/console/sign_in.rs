@@ -32,7 +32,9 @@ pub(super) fn first(console: &Console, method: &Method, uri: &Uri, by_itself: bo
     if method != Method::GET {
         return layout::problem(console, None, &Problem::SignedOut);
     }
-    let back = uri.path_and_query().map_or("/console", |path| path.as_str());
+    let back = uri
+        .path_and_query()
+        .map_or("/console", |path| path.as_str());
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("next", back);
     see_other(&format!("/console/login?{}", query.finish()))
@@ -204,7 +206,9 @@ fn next_of(uri: &Uri) -> String {
 fn safe(next: String) -> String {
     let ours = next.strip_prefix("/console");
     let ours = ours.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
-    let plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let plain = next
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     if ours && plain && !next.contains("//") {
         next
     } else {

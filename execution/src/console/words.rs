@@ -188,7 +188,10 @@ mod tests {
     fn a_moment_is_exact_for_machines_and_short_for_people() {
         let at = Timestamp::from_millis(1_709_210_096_789);
         let page = moment(at).into_string();
-        assert!(page.contains("datetime=\"2024-02-29T12:34:56.789Z\""), "{page}");
+        assert!(
+            page.contains("datetime=\"2024-02-29T12:34:56.789Z\""),
+            "{page}"
+        );
         assert!(page.contains(">2024-02-29 12:34:56<"), "{page}");
     }
 }

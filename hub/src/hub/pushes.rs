@@ -102,11 +102,17 @@ impl Hub {
             let first = task.seq.saturating_sub(LATEST);
             let keys: Vec<String> = (first..=task.seq).map(|seq| push.key(id, seq)).collect();
             let carried = self.store().carried(&push.channel, &keys).await?;
-            all.extend(carried.into_iter().map(|carried| Delivered {
-                push: push.id.clone(),
-                channel: push.channel.clone(),
-                seq: carried.key.rsplit('/').next().and_then(|seq| seq.parse().ok()),
-                carried,
+            all.extend(carried.into_iter().map(|carried| {
+                Delivered {
+                    push: push.id.clone(),
+                    channel: push.channel.clone(),
+                    seq: carried
+                        .key
+                        .rsplit('/')
+                        .next()
+                        .and_then(|seq| seq.parse().ok()),
+                    carried,
+                }
             }));
         }
         all.sort_by_key(|one| (one.carried.created_at, one.seq));

@@ -184,7 +184,8 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn carried(&self, channel: &str, keys: &[String]) -> Result<Vec<Carried>, StoreError> {
-        let sql = "SELECT id, key, state, created_at, due_at, settled_at, attempt, error FROM outbox
+        let sql =
+            "SELECT id, key, state, created_at, due_at, settled_at, attempt, error FROM outbox
                    WHERE key_hash = ANY($1::bytea[]) ORDER BY place";
         let hash = |key: &String| text::hash_of_pair(channel, key);
         let keys: Vec<Vec<u8>> = keys.iter().map(hash).collect();

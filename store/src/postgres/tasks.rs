@@ -9,7 +9,9 @@ use crate::codec::{
 };
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, StreamStore, TaskStore};
-use interzone_hub::{BlobId, Event, Packed, Push, Stream, StreamQuery, Subject, Task, TaskQuery, WholeTask};
+use interzone_hub::{
+    BlobId, Event, Packed, Push, Stream, StreamQuery, Subject, Task, TaskQuery, WholeTask,
+};
 use interzone_protocol::vocab::{
     Artifact, Message, StreamId, StreamState, TaskId, TaskState, Timestamp,
 };

@@ -7,8 +7,8 @@ use super::job::Session;
 use super::rows::{all, first, optional_text, text};
 use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
 use async_trait::async_trait;
-use interzone_hub::{Stream, StreamQuery};
 use interzone_hub::ports::{StoreError, StreamStore};
+use interzone_hub::{Stream, StreamQuery};
 use interzone_protocol::vocab::{Metadata, StreamId, StreamState, Timestamp};
 use rusqlite::{Row, params};
 

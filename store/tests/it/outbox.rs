@@ -406,7 +406,13 @@ async fn tells_what_became_of_an_entry(on: Engine) {
         .iter()
         .map(|one| {
             let error = one.error.as_deref();
-            (one.id.as_str(), one.fate, one.attempt, one.settled_at, error)
+            (
+                one.id.as_str(),
+                one.fate,
+                one.attempt,
+                one.settled_at,
+                error,
+            )
         })
         .collect();
     let expected = [

@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::make::{at, commit, create_stream, json, owner, stream, stream_id, update_stream};
-use interzone_hub::{Stream, StreamQuery};
 use interzone_hub::ports::StoreError;
+use interzone_hub::{Stream, StreamQuery};
 use interzone_protocol::vocab::{Metadata, StreamState};
 
 contract!(

@@ -20,13 +20,12 @@ use interzone_edge::rate::RateLimiter;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{Trust, install_provider};
 use interzone_execution::agents::DemoAgent;
-use interzone_execution::console::{
-    CHANGE_SCOPE, CONTENT_SCOPE, Console, ConsoleOptions, SignIn,
-};
+use interzone_execution::console::{CHANGE_SCOPE, CONTENT_SCOPE, Console, ConsoleOptions, SignIn};
 use interzone_execution::pairs::{PairLog, Recorded};
 use interzone_execution::{OPERATE_SCOPE, Operator, Zone, ZoneOptions, router};
 use interzone_hub::{
-    Caller, Hub, Limits, NewTask, Outcome, RandomIds, Registry, Run, SystemClock, Task, Turn, TurnStart,
+    Caller, Hub, Limits, NewTask, Outcome, RandomIds, Registry, Run, SystemClock, Task, Turn,
+    TurnStart,
 };
 use interzone_protocol::vocab::{AgentId, Message, PrincipalId};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
@@ -40,7 +39,8 @@ use tower::ServiceExt;
 
 const URL: &str = "https://zone.test";
 
-type Call = Box<dyn Fn(Request<Full<Bytes>>) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
+type Call =
+    Box<dyn Fn(Request<Full<Bytes>>) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
 /// What came back.
 struct Answer {
@@ -294,7 +294,8 @@ fn hidden_fields(page: &str) -> Vec<(String, String)> {
 }
 
 fn url_form(fields: &[(String, String)]) -> String {
-    let encode = |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02x}")).collect() };
+    let encode =
+        |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02x}")).collect() };
     let pairs = fields.iter();
     let pairs = pairs.map(|(name, value)| format!("{name}={}", encode(value)));
     pairs.collect::<Vec<_>>().join("&")

@@ -106,7 +106,18 @@
     }
   };
 
-  // What there is stays where it is; what is new comes on top; what ended makes room first.
+  // What there is stays where it is, so that nothing moves under a finger: what is new takes the place of
+  // what ended first. A list that is full of what is live takes nothing more; the figures above count it.
+  let ended = 0;
+  const place = (table, body, kind) => {
+    const free = [...body.rows].filter((row) => row.dataset.ended && !row.matches(':hover, :focus-within'));
+    if (free.length) return free.reduce((a, b) => (+a.dataset.ended <= +b.dataset.ended ? a : b));
+    if (body.rows.length >= ROWS[kind] && !body.querySelector('.none')) return null;
+    body.querySelector('.none')?.remove();
+    const row = make(table, kind);
+    body.append(row);
+    return row;
+  };
   const update = (kind, items) => {
     const table = document.querySelector(`table[data-live="${kind}"]`);
     if (!table) return;
@@ -117,21 +128,15 @@
       let row = rows.get(item.id);
       if (!row) {
         if (!item.live) continue;
-        row = make(table, kind);
-        row.className = 'fresh';
-        body.querySelector('.none')?.remove();
-        body.prepend(row);
+        row = place(table, body, kind);
+        if (!row) continue;
+        rows.delete(row.dataset.id);
         rows.set(item.id, row);
       }
       fill(row, kind, item);
+      if (item.live) delete row.dataset.ended;
+      else row.dataset.ended ??= String(ended += 1);
     }
-    let extra = body.rows.length - ROWS[kind];
-    for (let row = body.lastElementChild; row && extra > 0;) {
-      const before = row.previousElementSibling;
-      if (row.classList.contains('done')) { row.remove(); extra -= 1; }
-      row = before;
-    }
-    while (body.rows.length > ROWS[kind]) body.lastElementChild.remove();
   };
 
   const counts = (all) => {

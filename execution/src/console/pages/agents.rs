@@ -29,7 +29,10 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     let hub = &console.zone.hub;
     let figures = Figures::read(&console.zone.metrics.encode());
     let mut out = Html::new();
-    html!(out, "<h1>Agents</h1><p class=\"lead\">Of this node, since it began.</p><div class=\"agents\">");
+    html!(
+        out,
+        "<h1>Agents</h1><p class=\"lead\">Of this node, since it began.</p><div class=\"agents\">"
+    );
     for agent in hub.agents().iter() {
         let live = TaskQuery {
             agent: Some(agent.info().id.clone()),
@@ -70,7 +73,8 @@ fn one(agent: &dyn Agent, live: u64, figures: &Figures) -> Html {
         html!(out, "–");
     }
     html!(out, "</dd></div>");
-    for ([agent, outcome], count) in figures.by("interzone_agent_runs_total", ["agent", "outcome"]) {
+    for ([agent, outcome], count) in figures.by("interzone_agent_runs_total", ["agent", "outcome"])
+    {
         if agent == id {
             html!(out, "<div><dt>" (outcome) "</dt><dd>" (figure(count)) "</dd></div>");
         }

@@ -59,7 +59,11 @@ fn refusals(figures: &Figures) -> Html {
             rows.push(out);
         }
     };
-    add("rate limit", "rate_limited", figures.sum("interzone_rate_limited_total"));
+    add(
+        "rate limit",
+        "rate_limited",
+        figures.sum("interzone_rate_limited_total"),
+    );
     for ([reason], count) in figures.by("interzone_auth_refusals_total", ["reason"]) {
         add("token", &reason, count);
     }
@@ -92,7 +96,10 @@ fn limits(console: &Console) -> Html {
     let mut out = Html::new();
     html!(out, "<dl class=\"facts\">");
     for (name, value) in [
-        ("Body of a request", bytes(u64::try_from(limits.body).unwrap_or(u64::MAX))),
+        (
+            "Body of a request",
+            bytes(u64::try_from(limits.body).unwrap_or(u64::MAX)),
+        ),
         ("Messages of a batch", count(console.zone.batch)),
         ("Connections", count(limits.connections)),
         ("Requests at once", count(limits.requests)),

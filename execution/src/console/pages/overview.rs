@@ -90,11 +90,20 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     ));
     let agents_up = format!("{} of {agents}", agents - away);
     let tone = if away == 0 { "" } else { "bad" };
-    out.put(&tile("agents", "agents available", agents_up, tone, "/console/agents"));
+    out.put(&tile(
+        "agents",
+        "agents available",
+        agents_up,
+        tone,
+        "/console/agents",
+    ));
     html!(out, "</div>");
     out.put(&card("The last hour", &plots::all(&console.samples.all())));
     let none = "No task is live. Those that ended are under Tasks.";
-    out.put(&card("Live tasks", &task_table(&tasks, now, Some("tasks"), none)));
+    out.put(&card(
+        "Live tasks",
+        &task_table(&tasks, now, Some("tasks"), none),
+    ));
     let none = "No stream is open.";
     let table = stream_table(&streams, now, Some("streams"), none);
     out.put(&card("Open streams", &table));

@@ -23,7 +23,11 @@ pub(super) struct Place<'p> {
 }
 
 /// All parts of a message or artifact.
-pub(super) fn parts<T: HasParts>(visitor: &Visitor, packed: &Packed<T>, place: Option<&Place<'_>>) -> Html {
+pub(super) fn parts<T: HasParts>(
+    visitor: &Visitor,
+    packed: &Packed<T>,
+    place: Option<&Place<'_>>,
+) -> Html {
     let mut out = Html::new();
     for (number, part) in packed.without_large().parts().iter().enumerate() {
         let elsewhere = packed.blob_of(number).is_some();
@@ -44,7 +48,7 @@ fn one(visitor: &Visitor, part: &Part, elsewhere: bool, href: Option<&str>) -> H
             html!(out, "<p class=\"file\">A long text");
             match link {
                 Some(href) => html!(out, " <a href=\"" (href) "\" download>Download</a>"),
-                None => html!(out, " " [hidden("text")]),
+                None => html!(out, " "[hidden("text")]),
             }
             html!(out, "</p>");
         }
@@ -74,7 +78,10 @@ fn one(visitor: &Visitor, part: &Part, elsewhere: bool, href: Option<&str>) -> H
 
 fn words(text: &str, href: Option<&str>, class: &str) -> Html {
     let mut out = Html::new();
-    let shown = text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end));
+    let shown = text
+        .char_indices()
+        .nth(SHOWN)
+        .and_then(|(end, _)| text.get(..end));
     html!(out, "<div class=\"" (class) "\" dir=\"auto\">" (shown.unwrap_or(text)) "</div>");
     if let (Some(_), Some(href)) = (shown, href) {
         html!(out, "<p class=\"file\">… <a href=\"" (href) "\" download>Download all of it</a></p>");
@@ -113,7 +120,8 @@ fn file(visitor: &Visitor, part: &Part, link: Option<&str>) -> Html {
 /// The beginning of a file that is text, if it is here.
 fn preview(part: &Part, kind: &str) -> Option<String> {
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    let is_text = kind.starts_with("text/") || matches!(kind, "application/json" | "application/xml");
+    let is_text =
+        kind.starts_with("text/") || matches!(kind, "application/json" | "application/xml");
     let content = part.as_text().filter(|_| is_text)?;
     let text = match part.encoding() {
         Some(Encoding::Base64) => String::from_utf8(files::decoded(&content)?).ok()?,

@@ -51,7 +51,10 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
     if let Ok(id) = StreamId::new(wanted)
         && store.stream(&id).await?.is_some()
     {
-        return Ok(Found::There(format!("/console/streams/{}", segment(wanted))));
+        return Ok(Found::There(format!(
+            "/console/streams/{}",
+            segment(wanted)
+        )));
     }
     if let Some(log) = &console.zone.pairs {
         log.settled().await;
@@ -106,10 +109,7 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
     Ok(Found::Page(out))
 }
 
-async fn pairs(
-    console: &Console,
-    ask: impl FnOnce(&mut PairQuery),
-) -> Result<Vec<Pair>, Problem> {
+async fn pairs(console: &Console, ask: impl FnOnce(&mut PairQuery)) -> Result<Vec<Pair>, Problem> {
     let mut query = PairQuery {
         limit: ROWS,
         ..PairQuery::default()

@@ -95,13 +95,16 @@ fn collect(visitor: &Visitor, events: &[Event]) -> Vec<Step> {
 pub(super) fn steps(visitor: &Visitor, events: &[Event], cut: bool) -> Html {
     let mut out = Html::new();
     if cut {
-        html!(out, "<p class=\"soft\">Only the latest events are shown.</p>");
+        html!(
+            out,
+            "<p class=\"soft\">Only the latest events are shown.</p>"
+        );
     }
     html!(out, "<ol class=\"steps\">");
     for step in collect(visitor, events) {
-        html!(out, "<li><span class=\"seq\">" (step.seq));
+        html!(out, "<li><span class=\"seq\">"(step.seq));
         if step.last > step.seq {
-            html!(out, "–" (step.last));
+            html!(out, "–"(step.last));
         }
         html!(out, "</span>" [instant(step.at)] "<div class=\"what\">");
         match step.what {
@@ -116,7 +119,7 @@ pub(super) fn steps(visitor: &Visitor, events: &[Event], cut: bool) -> Html {
             What::Status(lines) => {
                 html!(out, "Status");
                 match (lines.as_slice(), visitor.rights.content) {
-                    (lines, false) => html!(out, " " [hidden(&format!("{} lines", lines.len()))]),
+                    (lines, false) => html!(out, " "[hidden(&format!("{} lines", lines.len()))]),
                     ([line], true) => html!(out, " <span class=\"soft\">" (line) "</span>"),
                     (lines, true) => {
                         let last = lines.last().map_or("", String::as_str);

@@ -1,6 +1,6 @@
 //! Streams, open and closed, and one of them.
 
-use super::{Asked, card, stream_table, story};
+use super::{Asked, card, story, stream_table};
 use crate::console::Console;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
@@ -51,7 +51,10 @@ async fn list(console: &Console, asked: &Asked) -> Result<Html, Problem> {
     };
     let streams = hub.store().streams(&query).await?;
     let mut out = Html::new();
-    html!(out, "<h1>Streams</h1><nav class=\"tabs\" aria-label=\"Which streams\">");
+    html!(
+        out,
+        "<h1>Streams</h1><nav class=\"tabs\" aria-label=\"Which streams\">"
+    );
     for (address, word, here) in [
         ("/console/streams", "Open", !closed),
         ("/console/streams?closed=1", "Closed", closed),

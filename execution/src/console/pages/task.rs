@@ -30,7 +30,13 @@ pub(in crate::console) async fn page(
     Path(id): Path<String>,
 ) -> Response {
     match body(&console, &visitor, &id).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/tasks", &format!("Task {id}"), &body),
+        Ok(body) => layout::page(
+            &console,
+            &visitor,
+            "/console/tasks",
+            &format!("Task {id}"),
+            &body,
+        ),
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     }
 }
@@ -88,7 +94,10 @@ async fn body(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, Pr
         Some(_) => "No request about this task was noted.",
         None => "Requests are not noted: [pairs] in the configuration says which are.",
     };
-    out.put(&card("Requests and responses", &pair_table(&pairs, false, none)));
+    out.put(&card(
+        "Requests and responses",
+        &pair_table(&pairs, false, none),
+    ));
     out.put(&card("Deliveries", &delivery_table(&deliveries)));
     out.put(&card("Events", &story::steps(visitor, &events, cut)));
     html!(out, "</div>");
@@ -97,14 +106,19 @@ async fn body(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, Pr
 
 fn facts(visitor: &Visitor, task: &Task, now: Timestamp) -> Html {
     let mut out = Html::new();
-    let owned = format!("/console/tasks{}", super::asking(&[("owner", Some(task.owner.as_str()))]));
+    let owned = format!(
+        "/console/tasks{}",
+        super::asking(&[("owner", Some(task.owner.as_str()))])
+    );
     let ended = task.finished_at.unwrap_or(now);
     html!(out, "<dl class=\"facts\"><div><dt>Agent</dt><dd>" (task.agent)
         "</dd></div><div><dt>Owner</dt><dd><a href=\"" (owned) "\" title=\"" (task.owner) "\">" (task.owner)
         "</a></dd></div><div><dt>Created</dt><dd>" [moment(task.created_at)] "</dd></div>");
     match task.finished_at {
-        Some(at) => html!(out, "<div><dt>Ended</dt><dd>" [moment(at)] "</dd></div><div><dt>Took</dt><dd>"
-            (exactly(ended.since(task.created_at))) "</dd></div>"),
+        Some(at) => {
+            html!(out, "<div><dt>Ended</dt><dd>" [moment(at)] "</dd></div><div><dt>Took</dt><dd>"
+            (exactly(ended.since(task.created_at))) "</dd></div>")
+        }
         None => html!(out, "<div><dt>Age</dt><dd>" [age(task.created_at, now)] "</dd></div>"),
     }
     html!(out, "<div><dt>Priority</dt><dd>" (task.priority.name().to_ascii_lowercase())
@@ -115,7 +129,10 @@ fn facts(visitor: &Visitor, task: &Task, now: Timestamp) -> Html {
     }
     html!(out, "</dl>");
     if let Some(metadata) = &task.metadata {
-        html!(out, "<details class=\"metadata\"><summary>Metadata</summary>");
+        html!(
+            out,
+            "<details class=\"metadata\"><summary>Metadata</summary>"
+        );
         if visitor.rights.content {
             html!(out, "<pre dir=\"auto\">" (metadata.as_str()) "</pre>");
         } else {
@@ -197,7 +214,16 @@ fn artifacts(visitor: &Visitor, whole: &WholeTask) -> Html {
 }
 
 fn delivery_table(deliveries: &[Delivered]) -> Html {
-    let heads = ["State", "Event", "Channel", "Subscription", "Attempts", "Added", "Next or last", "Error"];
+    let heads = [
+        "State",
+        "Event",
+        "Channel",
+        "Subscription",
+        "Attempts",
+        "Added",
+        "Next or last",
+        "Error",
+    ];
     let rows = deliveries.iter().map(|delivery| {
         let carried = &delivery.carried;
         let (fate, mut out) = (carried.fate, Html::new());

@@ -57,7 +57,7 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
         },
     };
     let mut out = Html::new();
-    html!(out, "<h1>Tasks</h1>" [filters(console, asked)]);
+    html!(out, "<h1>Tasks</h1>"[filters(console, asked)]);
     let none = "No task is like this.";
     html!(out, "<section class=\"card\">" [task_table(&tasks.tasks, hub.now(), None, none)]
         "<nav class=\"turn\" aria-label=\"Pages\">");
@@ -97,7 +97,10 @@ fn filters(console: &Console, asked: &Asked) -> Html {
         option(&mut out, state.name(), called(state), chosen);
     }
     option(&mut out, WAITING, "Waits for a person", chosen);
-    html!(out, "</select></label><label>Agent <select name=\"agent\"><option value=\"\">Any</option>");
+    html!(
+        out,
+        "</select></label><label>Agent <select name=\"agent\"><option value=\"\">Any</option>"
+    );
     for agent in console.zone.hub.agents().iter() {
         let id = agent.info().id.as_str();
         option(&mut out, id, id, asked.get("agent"));

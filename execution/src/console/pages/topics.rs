@@ -51,13 +51,22 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
     html!(out, "<nav class=\"turn\" aria-label=\"Pages\">");
     let shown = offset.saturating_add(found.len());
     if offset > 0 {
-        html!(out, "<a class=\"button\" href=\"/console/topics\">First</a>");
+        html!(
+            out,
+            "<a class=\"button\" href=\"/console/topics\">First</a>"
+        );
     }
     if u64::try_from(shown).unwrap_or(u64::MAX) < all {
         html!(out, "<a class=\"button\" rel=\"next\" href=\"/console/topics?from=" (shown) "\">Newer</a>");
     }
     html!(out, "</nav></section>");
-    let heads = ["Topic", "Publisher", "Published", "Attempts", "Subscription"];
+    let heads = [
+        "Topic",
+        "Publisher",
+        "Published",
+        "Attempts",
+        "Subscription",
+    ];
     let none = "No signal was given up.";
     let table = table(None, &heads, buried.iter().map(signal), none);
     out.put(&card("Signals that were given up", &table));

@@ -55,7 +55,11 @@ pub(super) fn waterfall(
     bars.sort_by_key(|bar| (bar.from, bar.to));
     let left = bars.len().saturating_sub(MOST);
     bars.truncate(MOST);
-    let first = bars.iter().map(|bar| bar.from).min().unwrap_or(task.created_at);
+    let first = bars
+        .iter()
+        .map(|bar| bar.from)
+        .min()
+        .unwrap_or(task.created_at);
     let last = bars.iter().map(|bar| bar.to).max().unwrap_or(end);
     draw(&bars, first, last, left)
 }

@@ -51,11 +51,23 @@ async fn content_is_text_and_nothing_else() {
         "/console/tasks/%3Cscript%3E",
     ] {
         let answer = place.get(path, &cookie).await;
-        let policy = answer.headers[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
-        assert!(policy.contains("script-src 'self'") && !policy.contains("unsafe"), "{policy}");
+        let policy = answer.headers[CONTENT_SECURITY_POLICY]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            policy.contains("script-src 'self'") && !policy.contains("unsafe"),
+            "{policy}"
+        );
         let page = answer.text().await;
-        assert!(!page.contains("<script>") && !page.contains("<img src=x"), "{path}: {page}");
-        assert!(!page.contains(" style=") && !page.contains(" onclick="), "{path}: {page}");
+        assert!(
+            !page.contains("<script>") && !page.contains("<img src=x"),
+            "{path}: {page}"
+        );
+        assert!(
+            !page.contains(" style=") && !page.contains(" onclick="),
+            "{path}: {page}"
+        );
         assert!(!page.contains("bert<b>"), "{path}: {page}");
     }
     let page = place.page(&format!("/console/tasks/{id}"), &cookie).await;
@@ -80,12 +92,18 @@ async fn content_is_for_those_who_may_see_it() {
     for word in ["the-secret", "こんにちは", "alert(1)", "Download"] {
         assert!(!page.contains(word), "{word}: {page}");
     }
-    assert!(page.contains("hidden") && page.contains("text/html"), "{page}");
+    assert!(
+        page.contains("hidden") && page.contains("text/html"),
+        "{page}"
+    );
     let file = format!("/console/tasks/{id}/files/artifact/0/0");
     let answer = place.get(&file, &cookie).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     let text = answer.text().await;
-    assert!(text.contains(CONTENT_SCOPE) && !text.contains("hi</script>"), "{text}");
+    assert!(
+        text.contains(CONTENT_SCOPE) && !text.contains("hi</script>"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -100,8 +118,14 @@ async fn files_are_downloads_and_never_pages() {
     for path in ["artifact/0/0", "artifact/0/0?inline"] {
         let answer = get(path).await;
         assert_eq!(answer.headers[CONTENT_TYPE], "application/octet-stream");
-        let way = answer.headers[CONTENT_DISPOSITION].to_str().unwrap().to_owned();
-        assert!(way.starts_with("attachment;") && !way.contains('"'), "{way}");
+        let way = answer.headers[CONTENT_DISPOSITION]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            way.starts_with("attachment;") && !way.contains('"'),
+            "{way}"
+        );
         let policy = answer.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(policy.contains("sandbox"), "{policy}");
         assert_eq!(answer.text().await, "<script>hi</script>");
@@ -109,7 +133,13 @@ async fn files_are_downloads_and_never_pages() {
     let answer = get("artifact/0/1?inline").await;
     assert_eq!(answer.headers[CONTENT_TYPE], "image/png");
     assert_eq!(get("message/0/0").await.text().await, HOSTILE);
-    for path in ["artifact/1/0", "artifact/0/2", "message/9/0", "else/0/0", "message/4294967295/0"] {
+    for path in [
+        "artifact/1/0",
+        "artifact/0/2",
+        "message/9/0",
+        "else/0/0",
+        "message/4294967295/0",
+    ] {
         assert_eq!(get(path).await.status, StatusCode::NOT_FOUND, "{path}");
     }
 }
@@ -140,7 +170,9 @@ async fn changes_are_told_without_content() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), heard).await.expect("news");
+    tokio::time::timeout(Duration::from_secs(20), heard)
+        .await
+        .expect("news");
     assert!(text.contains("event: changes"), "{text}");
     assert!(!text.contains("the-secret"), "{text}");
     place.stop.cancel();

@@ -37,7 +37,9 @@ async fn tasks_are_shown_a_page_at_a_time() {
     }
     assert_eq!(sizes, [50, 50, 20]);
     assert_eq!(seen, all, "each once");
-    let page = place.page("/console/tasks?owner=anna+%26+co", &cookie).await;
+    let page = place
+        .page("/console/tasks?owner=anna+%26+co", &cookie)
+        .await;
     assert_eq!(rows(&page).len(), 30);
     assert!(page.contains("value=\"anna &amp; co\""), "{page}");
     place.finish("done").await;
@@ -50,12 +52,17 @@ async fn tasks_are_shown_a_page_at_a_time() {
         ("after=nonsense", 50),
         ("owner=%01", 0),
     ] {
-        let page = place.page(&format!("/console/tasks?{query}"), &cookie).await;
+        let page = place
+            .page(&format!("/console/tasks?{query}"), &cookie)
+            .await;
         assert_eq!(rows(&page).len(), count, "{query}");
     }
     let overview = place.page("/console", &cookie).await;
     assert_eq!(rows(&overview).len(), 25);
-    assert!(overview.contains("data-count=\"submitted\">119<"), "{overview}");
+    assert!(
+        overview.contains("data-count=\"submitted\">119<"),
+        "{overview}"
+    );
 }
 
 fn pair(task: Option<&interzone_hub::Task>, id: &str, correlation: &str) -> Pair {
@@ -78,10 +85,15 @@ fn pair(task: Option<&interzone_hub::Task>, id: &str, correlation: &str) -> Pair
 async fn anything_is_found_by_a_name_that_it_has() {
     let place = Place::new().await;
     let task = place.task("bert", "hello").await;
-    let pairs = vec![pair(Some(&task), "7", "corr-1"), pair(None, "\"seven\"", "corr-2")];
+    let pairs = vec![
+        pair(Some(&task), "7", "corr-1"),
+        pair(None, "\"seven\"", "corr-2"),
+    ];
     place.hub.store().note_pairs(pairs).await.unwrap();
     let cookie = place.by_link().await;
-    let found = place.get(&format!("/console/search?q={}", task.id), &cookie).await;
+    let found = place
+        .get(&format!("/console/search?q={}", task.id), &cookie)
+        .await;
     assert_eq!(found.location(), format!("/console/tasks/{}", task.id));
     for (wanted, word) in [
         ("corr-1", "Requests with this correlation id"),
@@ -91,12 +103,19 @@ async fn anything_is_found_by_a_name_that_it_has() {
         (task.context_id.as_str(), "Tasks of this conversation"),
         ("nothing-at-all", "Nothing has this name"),
     ] {
-        let page = place.page(&format!("/console/search?q={wanted}"), &cookie).await;
+        let page = place
+            .page(&format!("/console/search?q={wanted}"), &cookie)
+            .await;
         assert!(page.contains(word), "{wanted}: {page}");
     }
     // The task's own page has the request too.
-    let page = place.page(&format!("/console/tasks/{}", task.id), &cookie).await;
-    assert!(page.contains("corr-1") && !page.contains("corr-2"), "{page}");
+    let page = place
+        .page(&format!("/console/tasks/{}", task.id), &cookie)
+        .await;
+    assert!(
+        page.contains("corr-1") && !page.contains("corr-2"),
+        "{page}"
+    );
     let missing = place.get("/console/tasks/none", &cookie).await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
 }
@@ -114,10 +133,17 @@ async fn what_was_given_up_is_sent_again() {
     };
     place.hub.enqueue(vec![entry]).await.unwrap();
     let channels = ["webhook".to_owned()];
-    let taken = place.hub.take_out(&channels, Duration::from_secs(9), 1).await.unwrap();
+    let taken = place
+        .hub
+        .take_out(&channels, Duration::from_secs(9), 1)
+        .await
+        .unwrap();
     let policy = RetryPolicy::default();
     let why = "the receiver <said> no";
-    let settled = place.hub.did_not_arrive(&taken[0], &policy, why, None, false).await;
+    let settled = place
+        .hub
+        .did_not_arrive(&taken[0], &policy, why, None, false)
+        .await;
     assert!(settled.unwrap());
     let cookie = place.by_link().await;
     let page = place.page("/console/dead-letters", &cookie).await;
@@ -131,7 +157,15 @@ async fn what_was_given_up_is_sent_again() {
         limit: 9,
         ..DeadLetterQuery::default()
     };
-    assert!(place.hub.store().dead_letters(&query).await.unwrap().is_empty());
+    assert!(
+        place
+            .hub
+            .store()
+            .dead_letters(&query)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(place.hub.store().outbox_depth().await.unwrap(), (1, 0));
     let again = place.post(&path, &cookie, Some(URL), &form).await;
     assert_eq!(again.status, StatusCode::NOT_FOUND);

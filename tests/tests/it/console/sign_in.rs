@@ -26,7 +26,10 @@ async fn nobody_gets_in_unasked() {
         for cookie in ["", "__Host-interzone-console=made-up"] {
             let answer = place.get(path, cookie).await;
             assert_eq!(answer.status, StatusCode::SEE_OTHER, "{path}");
-            assert!(answer.location().starts_with("/console/login?next="), "{path}");
+            assert!(
+                answer.location().starts_with("/console/login?next="),
+                "{path}"
+            );
             assert!(!answer.text().await.contains("hello"));
         }
     }
@@ -34,7 +37,9 @@ async fn nobody_gets_in_unasked() {
         let answer = place.get(path, "").await;
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
     }
-    let answer = place.post(&format!("{one}/cancel"), "", Some(URL), "").await;
+    let answer = place
+        .post(&format!("{one}/cancel"), "", Some(URL), "")
+        .await;
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     let page = place.page("/console/login", "").await;
     assert!(page.contains("/console/login/start"), "{page}");
@@ -48,7 +53,13 @@ async fn a_link_lets_one_in_once() {
     let answer = place.get(path, "").await;
     assert_eq!(answer.status, StatusCode::OK);
     let set = answer.headers[SET_COOKIE].to_str().unwrap().to_owned();
-    for word in ["__Host-", "; Secure", "; HttpOnly", "; SameSite=Strict", "; Path=/"] {
+    for word in [
+        "__Host-",
+        "; Secure",
+        "; HttpOnly",
+        "; SameSite=Strict",
+        "; Path=/",
+    ] {
         assert!(set.contains(word), "{word}: {set}");
     }
     let cookie = answer.cookies().join("; ");
@@ -66,7 +77,9 @@ async fn a_link_lets_one_in_once() {
     let refused = place.post("/console/logout", &cookie, None, &form).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
     place.page("/console", &cookie).await;
-    let left = place.post("/console/logout", &cookie, Some(URL), &form).await;
+    let left = place
+        .post("/console/logout", &cookie, Some(URL), &form)
+        .await;
     assert_eq!(left.status, StatusCode::SEE_OTHER);
     let answer = place.get("/console", &cookie).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER);
@@ -151,19 +164,34 @@ async fn changing_takes_a_form_of_ours_and_the_scope() {
         let answer = place.post(&cancel, &cookie, origin, form).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{origin:?} {form}");
     }
-    let state = async || place.hub.store().task(&task.id).await.unwrap().unwrap().state;
+    let state = async || {
+        place
+            .hub
+            .store()
+            .task(&task.id)
+            .await
+            .unwrap()
+            .unwrap()
+            .state
+    };
     assert_eq!(state().await, TaskState::Submitted);
     // Somebody who may only look.
     let looks = place.by_issuer(&[OPERATE_SCOPE]).await;
     let page = place.page(&path, &looks).await;
-    assert!(page.contains(CHANGE_SCOPE) && !page.contains("/cancel"), "{page}");
+    assert!(
+        page.contains(CHANGE_SCOPE) && !page.contains("/cancel"),
+        "{page}"
+    );
     let token = format!("token={}", form_token(&page));
     let answer = place.post(&cancel, &looks, Some(URL), &token).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert_eq!(state().await, TaskState::Submitted);
 
     let answer = place.post(&cancel, &cookie, Some(URL), &form).await;
-    assert_eq!((answer.status, answer.location()), (StatusCode::SEE_OTHER, &*path));
+    assert_eq!(
+        (answer.status, answer.location()),
+        (StatusCode::SEE_OTHER, &*path)
+    );
     assert_eq!(state().await, TaskState::Canceled);
     let again = place.post(&cancel, &cookie, Some(URL), &form).await;
     assert_eq!(again.status, StatusCode::SEE_OTHER, "as before");
@@ -176,7 +204,9 @@ async fn every_visit_is_in_the_audit() {
     let cookie = place.by_link().await;
     let path = format!("/console/tasks/{}", task.id);
     place.page(&path, &cookie).await;
-    let answer = place.post(&format!("{path}/cancel"), &cookie, None, "").await;
+    let answer = place
+        .post(&format!("{path}/cancel"), &cookie, None, "")
+        .await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     let audit = place.audit.clone();
     let folder = place.folder;

@@ -40,7 +40,8 @@ impl Browser {
             let set = set.to_str().unwrap();
             let cookie = set.split(';').next().unwrap();
             let name = cookie.split('=').next().unwrap();
-            self.cookies.retain(|known| known.split('=').next() != Some(name));
+            self.cookies
+                .retain(|known| known.split('=').next() != Some(name));
             if !set.contains("Max-Age=0") {
                 self.cookies.push(cookie.to_owned());
             }
@@ -52,7 +53,10 @@ impl Browser {
             Some(_) => format!("{}{address}", self.url),
             None => address.to_owned(),
         };
-        let request = self.http.get(address).header("cookie", self.cookies.join("; "));
+        let request = self
+            .http
+            .get(address)
+            .header("cookie", self.cookies.join("; "));
         let reply = Reply::read(request.send().await.unwrap()).await;
         self.keep(&reply);
         reply
@@ -140,7 +144,10 @@ async fn whoever_has_the_link_sees_the_whole_story() {
     let folder = home.path();
     let listen = format!("127.0.0.1:{}", free_port());
     let (_up, said) = Up::start(folder, &listen).await;
-    let (url, link) = (said["url"].as_str().unwrap(), said["console"].as_str().unwrap());
+    let (url, link) = (
+        said["url"].as_str().unwrap(),
+        said["console"].as_str().unwrap(),
+    );
     let ca = fs::read(folder.join(".interzone").join("ca.pem")).unwrap();
     let mut browser = Browser::new(&ca, url);
     assert_eq!(browser.get("/console").await.status, 303);
@@ -165,7 +172,9 @@ async fn whoever_has_the_link_sees_the_whole_story() {
     ] {
         assert!(story.contains(word), "{word}: {story}");
     }
-    let file = browser.get(&format!("/console/tasks/{id}/files/artifact/0/0")).await;
+    let file = browser
+        .get(&format!("/console/tasks/{id}/files/artifact/0/0"))
+        .await;
     assert!(file.header("content-disposition").starts_with("attachment"));
     assert!(file.text.contains("こんにちは"), "{file:?}");
 
@@ -177,9 +186,19 @@ async fn whoever_has_the_link_sees_the_whole_story() {
     assert_eq!(done.status, 303, "{done:?}");
     assert!(browser.page(&path).await.contains("Canceled"));
 
-    for path in ["", "/streams", "/topics", "/dead-letters", "/agents", "/limits"] {
+    for path in [
+        "",
+        "/streams",
+        "/topics",
+        "/dead-letters",
+        "/agents",
+        "/limits",
+    ] {
         let page = browser.page(&format!("/console{path}")).await;
-        assert!(!page.contains("http://") && !page.contains("//cdn"), "{path}: {page}");
+        assert!(
+            !page.contains("http://") && !page.contains("//cdn"),
+            "{path}: {page}"
+        );
     }
     let left = browser.send("/console/logout", &token(&page)).await;
     assert_eq!(left.status, 303);
