@@ -107,12 +107,16 @@
   };
 
   // What there is stays where it is, so that nothing moves under a finger: what is new takes the place of
-  // what ended first. A list that is full of what is live takes nothing more; the figures above count it.
+  // what ended first, and in a list that is full of what is live, of what has not changed for longest.
   let ended = 0;
+  const oldest = (rows, when) => rows.reduce((a, b) => (when(a) <= when(b) ? a : b));
   const place = (table, body, kind) => {
-    const free = [...body.rows].filter((row) => row.dataset.ended && !row.matches(':hover, :focus-within'));
-    if (free.length) return free.reduce((a, b) => (+a.dataset.ended <= +b.dataset.ended ? a : b));
-    if (body.rows.length >= ROWS[kind] && !body.querySelector('.none')) return null;
+    const free = [...body.rows].filter((row) => row.dataset.id && !row.matches(':hover, :focus-within'));
+    const done = free.filter((row) => row.dataset.ended);
+    if (done.length) return oldest(done, (row) => +row.dataset.ended);
+    if (body.rows.length >= ROWS[kind]) {
+      return free.length ? oldest(free, (row) => row.querySelector('[data-f="updated"] time').dateTime) : null;
+    }
     body.querySelector('.none')?.remove();
     const row = make(table, kind);
     body.append(row);
