@@ -53,6 +53,14 @@ pub(super) const LIVE: [TaskState; 4] = [
     TaskState::AuthRequired,
 ];
 
+/// And those in which it is.
+pub(super) const ENDED: [TaskState; 4] = [
+    TaskState::Completed,
+    TaskState::Failed,
+    TaskState::Rejected,
+    TaskState::Canceled,
+];
+
 /// Those who look.
 pub(super) struct Feed {
     tell: broadcast::Sender<Bytes>,

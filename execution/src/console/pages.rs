@@ -61,11 +61,14 @@ fn segment(id: &str) -> String {
 }
 
 /// One row of a list of tasks. The page's script fills the same row by the names of its fields.
-fn task_row(task: &Task, now: Timestamp) -> Html {
+fn task_row(task: &Task, now: Timestamp, live: bool) -> Html {
     let mut out = Html::new();
     let href = format!("/console/tasks/{}", segment(task.id.as_str()));
-    html!(out, "<tr data-id=\"" (task.id) "\"><td data-label=\"State\" data-f=\"state\">"
-        [state_badge(task.state)] "</td><td data-label=\"Task\"><a class=\"id\" data-f=\"id\" href=\"" (href)
+    html!(out, "<tr data-id=\"" (task.id) "\"");
+    if live && task.state.is_terminal() {
+        html!(out, " class=\"done\" data-ended=\"0\"");
+    }
+    html!(out, "><td data-label=\"State\" data-f=\"state\">" [state_badge(task.state)] "</td><td data-label=\"Task\"><a class=\"id\" data-f=\"id\" href=\"" (href)
         "\">" (task.id) "</a></td><td data-label=\"Agent\" data-f=\"agent\">" (task.agent)
         "</td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (task.owner) "\">" (task.owner)
         "</td><td data-label=\"Age\" class=\"n\" data-f=\"created\">" [age(task.created_at, now)]
@@ -76,7 +79,7 @@ fn task_row(task: &Task, now: Timestamp) -> Html {
 /// A list of tasks. One that has a name is kept up by the page's script.
 fn task_table(tasks: &[Task], now: Timestamp, name: Option<&str>, none: &'static str) -> Html {
     let heads = ["State", "Task", "Agent", "Owner", "Age", "Changed"];
-    let rows = tasks.iter().map(|task| task_row(task, now));
+    let rows = tasks.iter().map(|task| task_row(task, now, name.is_some()));
     table(name, &heads, rows, none)
 }
 

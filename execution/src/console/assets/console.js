@@ -106,21 +106,23 @@
     }
   };
 
-  // What there is stays where it is, so that nothing moves under a finger: what is new takes the place of
-  // what ended first, and in a list that is full of what is live, of what has not changed for longest.
+  // A list that has room grows at its top. In one that is full nothing moves under a finger: what is new
+  // takes the place of what ended first, or, if it is live and all else is too, of what has not changed
+  // for longest.
   let ended = 0;
   const oldest = (rows, when) => rows.reduce((a, b) => (when(a) <= when(b) ? a : b));
-  const place = (table, body, kind) => {
-    const free = [...body.rows].filter((row) => row.dataset.id && !row.matches(':hover, :focus-within'));
+  const place = (table, body, kind, live) => {
+    body.querySelector('.none')?.remove();
+    if (body.rows.length < ROWS[kind]) {
+      const row = make(table, kind);
+      body.prepend(row);
+      return row;
+    }
+    const free = [...body.rows].filter((row) => !row.matches(':hover, :focus-within'));
     const done = free.filter((row) => row.dataset.ended);
     if (done.length) return oldest(done, (row) => +row.dataset.ended);
-    if (body.rows.length >= ROWS[kind]) {
-      return free.length ? oldest(free, (row) => row.querySelector('[data-f="updated"] time').dateTime) : null;
-    }
-    body.querySelector('.none')?.remove();
-    const row = make(table, kind);
-    body.append(row);
-    return row;
+    if (!live || !free.length) return null;
+    return oldest(free, (row) => row.querySelector('[data-f="updated"] time').dateTime);
   };
   const update = (kind, items) => {
     const table = document.querySelector(`table[data-live="${kind}"]`);
@@ -131,11 +133,11 @@
     for (const item of items) {
       let row = rows.get(item.id);
       if (!row) {
-        if (!item.live) continue;
-        row = place(table, body, kind);
+        row = place(table, body, kind, item.live);
         if (!row) continue;
         rows.delete(row.dataset.id);
         rows.set(item.id, row);
+        delete row.dataset.ended;
       }
       fill(row, kind, item);
       if (item.live) delete row.dataset.ended;

@@ -1,7 +1,7 @@
 //! The first page: what goes on now, and how the last hour went.
 
 use super::{card, stream_table, task_table, tile};
-use crate::console::feed::{Counts, LIVE, query};
+use crate::console::feed::{Counts, ENDED, LIVE, query};
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem};
@@ -39,7 +39,9 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     let hub = &console.zone.hub;
     let now = hub.now();
     let counts = Counts::of(hub).await?;
-    let tasks = hub.store().tasks(&query(&LIVE, ROWS)).await?;
+    let mut tasks = hub.store().tasks(&query(&LIVE, ROWS)).await?;
+    let latest = hub.store().tasks(&query(&ENDED, ROWS - tasks.len())).await?;
+    tasks.extend(latest);
     let streams = hub
         .store()
         .streams(&StreamQuery {
@@ -99,9 +101,9 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     ));
     html!(out, "</div>");
     out.put(&card("The last hour", &plots::all(&console.samples.all())));
-    let none = "No task is live. Those that ended are under Tasks.";
+    let none = "There is no task yet.";
     out.put(&card(
-        "Live tasks",
+        "Live and latest tasks",
         &task_table(&tasks, now, Some("tasks"), none),
     ));
     let none = "No stream is open.";
