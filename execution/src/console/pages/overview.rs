@@ -40,7 +40,10 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     let now = hub.now();
     let counts = Counts::of(hub).await?;
     let mut tasks = hub.store().tasks(&query(&LIVE, ROWS)).await?;
-    let latest = hub.store().tasks(&query(&ENDED, ROWS - tasks.len())).await?;
+    let latest = hub
+        .store()
+        .tasks(&query(&ENDED, ROWS - tasks.len()))
+        .await?;
     tasks.extend(latest);
     let streams = hub
         .store()
