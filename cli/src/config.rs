@@ -7,6 +7,7 @@
 mod agents;
 mod around;
 mod connection;
+mod console;
 mod contract;
 mod error;
 mod layer;
@@ -30,6 +31,7 @@ pub(crate) use agents::{
 };
 pub(crate) use around::ModelAround;
 pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
+pub(crate) use console::{ConsoleConfig, ConsoleIssuer};
 pub(crate) use contract::AgentCoreConfig;
 pub(crate) use error::ConfigError;
 pub(crate) use oauth::OAuthConfig;
@@ -101,6 +103,7 @@ pub(crate) struct Config {
     /// Which answered requests are noted, if any.
     pub(crate) pairs: Option<Recorded>,
     pub(crate) agentcore: AgentCoreConfig,
+    pub(crate) console: ConsoleConfig,
     pub(crate) log: LogConfig,
     /// Whether the metrics are shown to everybody.
     pub(crate) metrics_public: bool,
@@ -233,6 +236,7 @@ impl Config {
             attachments: contract::attachments(whole.section("attachments")?)?,
             pairs,
             agentcore,
+            console: ConsoleConfig::read(whole.section("console")?)?,
             log: LogConfig::read(whole.section("log")?)?,
             metrics_public,
             audit: AuditConfig::read(whole.section("audit")?)?,

@@ -5,6 +5,7 @@
 
 mod agentcore;
 mod agents;
+mod console;
 mod error;
 mod identity;
 mod keep;
@@ -32,6 +33,7 @@ use interzone_edge::rate::RateLimiter;
 use interzone_edge::telemetry::{self, LogOptions, Metrics, OtlpOptions, TelemetryGuard};
 use interzone_edge::tls::{ServerTls, TlsFiles, Trust};
 use interzone_execution::agents::CommandAgent;
+use interzone_execution::console::Console;
 use interzone_execution::pairs::PairLog;
 use interzone_execution::workers::Workers;
 use interzone_execution::{Zone, ZoneOptions, router, turned_away};
@@ -73,6 +75,7 @@ pub(crate) struct Running {
     issuer: Option<Issuer>,
     store: Opened,
     hub: Hub,
+    console: Option<Arc<Console>>,
     programs: Vec<Arc<CommandAgent>>,
     workers: Arc<Mutex<Option<Workers>>>,
     serving: JoinSet<()>,
@@ -159,10 +162,10 @@ impl Running {
         });
         let zone = Zone::new(ZoneOptions {
             hub: hub.clone(),
-            auth: identity.auth,
+            auth: identity.auth.clone(),
             issuer: identity.issuer.as_ref().map(Issuer::router),
-            issuer_url: identity.issuer_url,
-            token_url: identity.token_url,
+            issuer_url: identity.issuer_url.clone(),
+            token_url: identity.token_url.clone(),
             egress,
             limits,
             rate: RateLimiter::new(config.limits.requests_per_minute, config.limits.burst),
@@ -179,6 +182,10 @@ impl Running {
             checks: vec![Arc::new(move || workers_unwell(&watched))],
             stop: stop.clone(),
         });
+        let console = console::console(config, &identity, &store, &trust, &zone).await?;
+        if let Some(console) = &console {
+            background.spawn(console.clone().run(end.clone()));
+        }
         let grace = config.execution.grace;
         let url = config.execution.public_url.as_str().trim_end_matches('/');
         let mut url = url.to_owned();
@@ -196,13 +203,18 @@ impl Running {
             let listener = listener
                 .turn_away_with(turned_away)
                 .shortcut(interzone_execution::shortcut(zone.clone()));
-            serving.spawn(listener.serve(router(zone), stop.clone(), grace));
+            let doors = match &console {
+                Some(console) => router(zone).merge(console.router()),
+                None => router(zone),
+            };
+            serving.spawn(listener.serve(doors, stop.clone(), grace));
         }
         Ok(Self {
             url,
             issuer: identity.issuer,
             store,
             hub,
+            console,
             programs,
             workers,
             serving,
@@ -216,6 +228,11 @@ impl Running {
     /// How callers reach it.
     pub(crate) fn public_url(&self) -> &str {
         &self.url
+    }
+
+    /// An address that signs in whoever opens it first, if there is a console.
+    pub(crate) fn console_link(&self) -> Option<String> {
+        self.console.as_ref().map(|console| console.one_time_link())
     }
 
     /// The records of the built-in issuer.
@@ -249,7 +266,7 @@ impl Running {
             program.shut_down().await;
         }
         while self.background.join_next().await.is_some() {}
-        drop((self.hub, self.issuer, self.programs));
+        drop((self.hub, self.console, self.issuer, self.programs));
         self.store.close().await;
         tracing::info!("stopped");
     }

@@ -6,6 +6,7 @@
 
 pub mod agents;
 mod card;
+pub mod console;
 mod doors;
 mod events;
 pub mod files;

@@ -28,7 +28,7 @@ mod view;
 mod watch;
 
 pub use mail::NewEntry;
-pub use pushes::NewPush;
+pub use pushes::{Delivered, NewPush};
 pub use run::{Birth, Desk, Run, Seat, TurnStart};
 pub use streams::{NewStream, STREAM_CHANNEL};
 pub use tasks::{NewTask, Once, TaskDetail, TaskPage};

@@ -36,15 +36,15 @@ pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
 pub use failure::{failure, failure_word};
 pub use hub::{
-    Birth, Desk, Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once, Published, Run,
-    STREAM_CHANNEL, Seat, Seen, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
+    Birth, Delivered, Desk, Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once,
+    Published, Run, STREAM_CHANNEL, Seat, Seen, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
 };
 pub use limits::Limits;
-pub use outbox::{OutboxEntry, RetryPolicy, Settlement};
+pub use outbox::{Carried, Fate, OutboxEntry, RetryPolicy, Settlement};
 pub use packed::{Blob, BlobId, FETCH, HasParts, INLINE_LIMIT, NotABlobId, Packed};
 pub use quota::{Charge, Rate};
 pub use retention::{Purged, Retention};
-pub use stream::Stream;
+pub use stream::{Stream, StreamQuery};
 pub use task::{Push, Task, TaskCursor, TaskQuery, WholeTask, Written};
 pub use topic::{
     Acked, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState, TopicTrie,

@@ -54,6 +54,49 @@ pub enum Settlement {
     },
 }
 
+/// How far an entry has come, without what it carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Its id.
+    pub id: DeliveryId,
+    /// What makes it the same entry.
+    pub key: String,
+    /// Where it stands.
+    pub fate: Fate,
+    /// When it was added.
+    pub created_at: Timestamp,
+    /// When it leaves next, if it waits.
+    pub due_at: Timestamp,
+    /// When it arrived or was given up.
+    pub settled_at: Option<Timestamp>,
+    /// How often it has been tried.
+    pub attempt: u32,
+    /// What went wrong the last time, in words for the operator.
+    pub error: Option<String>,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is due, or will be.
+    Waiting,
+    /// It arrived.
+    Delivered,
+    /// It was given up.
+    Dead,
+}
+
+impl Fate {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Delivered => "delivered",
+            Self::Dead => "dead",
+        }
+    }
+}
+
 /// When to try again, and when to give up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {

@@ -26,3 +26,14 @@ pub struct Stream {
     /// The number of its last event.
     pub seq: u64,
 }
+
+/// Which streams to list, the one that changed last first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamQuery {
+    /// Those that were closed; else those that were not.
+    pub closed: bool,
+    /// Last changed before this moment.
+    pub before: Option<Timestamp>,
+    /// At most this many.
+    pub limit: usize,
+}

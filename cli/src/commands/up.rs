@@ -102,7 +102,14 @@ impl Up {
             ("execution", "grace", "2s"),
             ("log", "filter", "warn"),
             ("audit", "file", "audit.log"),
+            // Whoever looks at a task in the console sees all that was asked about it.
+            ("pairs", "record", "all"),
         ]);
+        // The person of this folder looks after this zone.
+        text.push_str(&format!(
+            "console.operators = [\"{}\"]\n",
+            People::subject(PERSON)
+        ));
         if let (Answering::Llm, Some(model)) = (self.agent, &self.model) {
             let Some(around) = ModelAround::look() else {
                 return Err(Failure::Misuse(
@@ -135,16 +142,17 @@ impl Up {
                 return Err(failure);
             }
         };
+        let console = zone.console_link();
         let (page, verification) = (chat.page(), chat.zone_url());
         output::write(|out| match format {
             Format::Json => output::write_json(
                 out,
                 &json!({
                     "url": url, "agent": agent, "folder": self.folder, "client_id": client,
-                    "chat": page, "verification": verification,
+                    "chat": page, "verification": verification, "console": console,
                 }),
             ),
-            Format::Text => self.welcome(out, &url, &page, &agent),
+            Format::Text => self.welcome(out, &url, &page, &agent, console.as_deref()),
         })?;
         let wind_up = async {
             chat.wind_up().await;
@@ -223,7 +231,14 @@ impl Up {
         }
     }
 
-    fn welcome(&self, out: &mut dyn Write, url: &str, page: &str, agent: &str) -> io::Result<()> {
+    fn welcome(
+        &self,
+        out: &mut dyn Write,
+        url: &str,
+        page: &str,
+        agent: &str,
+        console: Option<&str>,
+    ) -> io::Result<()> {
         let folder = self.shown();
         writeln!(out, "Interzone is up at {url}")?;
         writeln!(out)?;
@@ -237,6 +252,9 @@ impl Up {
             out,
             "  folder  {folder} (certificate, databases, credentials)"
         )?;
+        if let Some(console) = console {
+            writeln!(out, "  console {console} (good once, for ten minutes)")?;
+        }
         writeln!(out)?;
         writeln!(out, "In another terminal, in this folder:")?;
         writeln!(out)?;

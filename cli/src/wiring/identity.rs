@@ -6,6 +6,7 @@ use interzone_edge::auth::{AuthOptions, Authenticator, Introspection, Keys};
 use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{Issuer, IssuerOptions, Scope};
 use interzone_edge::tls::Trust;
+use interzone_execution::console::{CHANGE_SCOPE, CONTENT_SCOPE};
 use interzone_protocol::acp;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -89,6 +90,15 @@ pub(crate) fn scopes() -> Vec<Scope> {
         .collect();
     let operate = acp::Scope::Operate;
     scopes.push(Scope::new(operate.name(), meaning(operate)));
+    for (name, meaning) in [
+        (CONTENT_SCOPE, "see in the console what was said, and files"),
+        (
+            CHANGE_SCOPE,
+            "call tasks off and send again what was given up",
+        ),
+    ] {
+        scopes.push(Scope::new(name, meaning));
+    }
     scopes
 }
 

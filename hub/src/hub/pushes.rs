@@ -6,6 +6,7 @@ use super::{Hub, ROUNDS, STREAM_CHANNEL, contended};
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::limits::Limits;
+use crate::outbox::Carried;
 use crate::ports::{Op, StoreError};
 use crate::task::Push;
 use interzone_protocol::vocab::{Json, SubscriptionId, TaskId};
@@ -22,6 +23,22 @@ pub struct NewPush {
     /// Where to and how.
     pub target: Json,
 }
+
+/// An event of a task on its way to a push subscription.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivered {
+    /// The subscription.
+    pub push: SubscriptionId,
+    /// The outbox channel that carries it.
+    pub channel: String,
+    /// The number of the event.
+    pub seq: Option<u64>,
+    /// How far it has come.
+    pub carried: Carried,
+}
+
+/// Of how many events it is told what became of them.
+const LATEST: u64 = 500;
 
 impl Hub {
     /// Adds a push subscription to a task, or puts it in the place of the one with its id.
@@ -67,6 +84,39 @@ impl Hub {
         let mut pushes = self.store().pushes(&task.id).await?;
         pushes.retain(|push| push.channel != STREAM_CHANNEL);
         Ok(pushes)
+    }
+
+    /// What became of a task's latest events on their way to its push subscriptions, oldest first. Of
+    /// a subscription that was removed nothing is known any more.
+    ///
+    /// # Errors
+    /// The task is not the caller's.
+    pub async fn deliveries(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+    ) -> Result<Vec<Delivered>, HubError> {
+        let task = self.task(caller, id).await?;
+        let mut all = Vec::new();
+        for push in self.store().pushes(id).await? {
+            let first = task.seq.saturating_sub(LATEST);
+            let keys: Vec<String> = (first..=task.seq).map(|seq| push.key(id, seq)).collect();
+            let carried = self.store().carried(&push.channel, &keys).await?;
+            all.extend(carried.into_iter().map(|carried| {
+                Delivered {
+                    push: push.id.clone(),
+                    channel: push.channel.clone(),
+                    seq: carried
+                        .key
+                        .rsplit('/')
+                        .next()
+                        .and_then(|seq| seq.parse().ok()),
+                    carried,
+                }
+            }));
+        }
+        all.sort_by_key(|one| (one.carried.created_at, one.seq));
+        Ok(all)
     }
 
     /// Removes a push subscription. Answers whether it was there.

@@ -3,11 +3,11 @@
 
 use super::{Commit, PairStore, RecordStore, StoreError, Wake};
 use crate::event::{Event, Subject};
-use crate::outbox::{OutboxEntry, Settlement};
+use crate::outbox::{Carried, OutboxEntry, Settlement};
 use crate::packed::{BlobId, Packed};
 use crate::quota::{Charge, Rate};
 use crate::retention::{Purged, Retention};
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamQuery};
 use crate::task::{Push, Task, TaskQuery, WholeTask};
 use crate::topic::{Acked, SignalDelivery, Subscription, SubscriptionState};
 use async_trait::async_trait;
@@ -83,6 +83,9 @@ pub trait StreamStore: Send + Sync {
 
     /// Streams that nobody closed and on which nothing happened since `before`, oldest first.
     async fn idle_streams(&self, before: Timestamp, limit: usize) -> Result<Vec<Stream>>;
+
+    /// Streams, everybody's, ordered by last change, newest first, then by id, highest first.
+    async fn streams(&self, query: &StreamQuery) -> Result<Vec<Stream>>;
 }
 
 /// What a worker asks for.
@@ -212,6 +215,10 @@ pub trait OutboxStore: Send + Sync {
 
     /// Makes a dead entry due again, as if it had never been tried. Answers whether it was dead.
     async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool>;
+
+    /// What became of the entries of a channel with these keys, oldest first; a key that is not known
+    /// is left out.
+    async fn carried(&self, channel: &str, keys: &[String]) -> Result<Vec<Carried>>;
 
     /// How many entries wait, and how many are dead.
     async fn outbox_depth(&self) -> Result<(u64, u64)>;

@@ -14,7 +14,7 @@ use crate::codec::{count, json, moment, subject, word};
 use async_trait::async_trait;
 use deadpool_postgres::Object;
 use interzone_hub::ports::{DeadLetterQuery, OutboxStore, StoreError, Wake};
-use interzone_hub::{OutboxEntry, Settlement};
+use interzone_hub::{Carried, Fate, OutboxEntry, Settlement};
 use interzone_protocol::vocab::{DeliveryId, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -196,6 +196,16 @@ impl OutboxStore for PostgresStore {
         Ok(replayed)
     }
 
+    async fn carried(&self, channel: &str, keys: &[String]) -> Result<Vec<Carried>, StoreError> {
+        let sql =
+            "SELECT id, key, state, created_at, due_at, settled_at, attempt, error FROM outbox
+                   WHERE key_hash = ANY($1::bytea[]) ORDER BY place";
+        let hash = |key: &String| text::hash_of_pair(channel, key);
+        let keys: Vec<Vec<u8>> = keys.iter().map(hash).collect();
+        let rows = self.session.rows(sql, &[&keys]).await?;
+        rows.iter().map(read_carried).collect()
+    }
+
     async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
         let sql = "SELECT (SELECT count(*) FROM outbox WHERE state = 'waiting'),
                           (SELECT count(*) FROM outbox WHERE state = 'dead')";
@@ -244,5 +254,22 @@ fn read_entry(row: &Row) -> Result<OutboxEntry, StoreError> {
         due_at: moment(row.get(8)),
         attempt: count("an outbox entry", row.get(9))?,
         error: row.get::<_, Option<&str>>(10).map(text::unescaped),
+    })
+}
+
+fn read_carried(row: &Row) -> Result<Carried, StoreError> {
+    Ok(Carried {
+        id: word("an outbox entry", row.get(0))?,
+        key: text::unescaped(row.get(1)),
+        fate: match row.get(2) {
+            "waiting" => Fate::Waiting,
+            "delivered" => Fate::Delivered,
+            _ => Fate::Dead,
+        },
+        created_at: moment(row.get(3)),
+        due_at: moment(row.get(4)),
+        settled_at: row.get::<_, Option<i64>>(5).map(moment),
+        attempt: count("an outbox entry", row.get(6))?,
+        error: row.get::<_, Option<&str>>(7).map(text::unescaped),
     })
 }

@@ -9,7 +9,9 @@ use crate::codec::{
 };
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, StreamStore, TaskStore};
-use interzone_hub::{BlobId, Event, Packed, Push, Stream, Subject, Task, TaskQuery, WholeTask};
+use interzone_hub::{
+    BlobId, Event, Packed, Push, Stream, StreamQuery, Subject, Task, TaskQuery, WholeTask,
+};
 use interzone_protocol::vocab::{
     Artifact, Message, StreamId, StreamState, TaskId, TaskState, Timestamp,
 };
@@ -195,6 +197,36 @@ impl StreamStore for PostgresStore {
         let params: [&(dyn ToSql + Sync); 2] = [&before.as_millis(), &limit(most)];
         let rows = self.session.rows(sql, &params).await?;
         rows.iter().map(read_stream).collect()
+    }
+
+    async fn streams(&self, query: &StreamQuery) -> Result<Vec<Stream>, StoreError> {
+        // One stretch for each index, in its order: what is closed with its log, and without.
+        let stretches: &[&str] = if query.closed {
+            &[
+                "closed_at IS NOT NULL AND NOT log_gone AND closed_at < $1
+                     ORDER BY closed_at DESC, id DESC",
+                "closed_at IS NOT NULL AND log_gone AND closed_at < $1
+                     ORDER BY closed_at DESC, id DESC",
+            ]
+        } else {
+            &["state <> 'CLOSED' AND updated_at < $1 ORDER BY updated_at DESC, id DESC"]
+        };
+        let before = query.before.map_or(i64::MAX, Timestamp::as_millis);
+        let params: [&(dyn ToSql + Sync); 2] = [&before, &limit(query.limit)];
+        let mut streams = Vec::new();
+        for stretch in stretches {
+            let columns = stream_columns!();
+            let sql = format!("SELECT {columns} FROM streams WHERE {stretch} LIMIT $2");
+            let rows = self.session.rows(&sql, &params).await?;
+            for row in &rows {
+                streams.push(read_stream(row)?);
+            }
+        }
+        if query.closed {
+            streams.sort_unstable_by(|a, b| (b.closed_at, &b.id).cmp(&(a.closed_at, &a.id)));
+            streams.truncate(query.limit);
+        }
+        Ok(streams)
     }
 }
 

@@ -11,7 +11,7 @@ use super::rows::{all, first, optional_text, text};
 use crate::codec::{column, count, from_text, moment, word};
 use async_trait::async_trait;
 use interzone_hub::ports::{DeadLetterQuery, OutboxStore, StoreError};
-use interzone_hub::{OutboxEntry, Settlement, Subject};
+use interzone_hub::{Carried, Fate, OutboxEntry, Settlement, Subject};
 use interzone_protocol::vocab::{DeliveryId, Timestamp};
 use rusqlite::{Row, params};
 
@@ -115,6 +115,23 @@ impl OutboxStore for SqliteStore {
         .await
     }
 
+    async fn carried(&self, channel: &str, keys: &[String]) -> Result<Vec<Carried>, StoreError> {
+        let (channel, keys) = (channel.to_owned(), distinct(keys));
+        self.read(move |connection| {
+            let sql = "SELECT id, key, state, created_at, due_at, settled_at, attempt, error, row \
+                FROM outbox WHERE channel = ?1 AND key = ?2";
+            let mut found: Vec<(i64, Carried)> = Vec::new();
+            for key in &keys {
+                found.extend(first(connection, sql, params![channel, key], |row| {
+                    Ok((row.get(8)?, read_carried(row)?))
+                })?);
+            }
+            found.sort_unstable_by_key(|(row, _)| *row);
+            Ok(found.into_iter().map(|(_, carried)| carried).collect())
+        })
+        .await
+    }
+
     async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
         self.read(move |connection| {
             let sql = "SELECT \
@@ -152,6 +169,23 @@ fn read_entry(row: &Row<'_>) -> Outcome<OutboxEntry> {
         due_at: moment(row.get(8)?),
         attempt: count("outbox", row.get(9)?)?,
         error: row.get(10)?,
+    })
+}
+
+fn read_carried(row: &Row<'_>) -> Outcome<Carried> {
+    Ok(Carried {
+        id: word("outbox", text(row, 0)?)?,
+        key: row.get(1)?,
+        fate: match row.get(2)? {
+            0 => Fate::Waiting,
+            1 => Fate::Delivered,
+            _ => Fate::Dead,
+        },
+        created_at: moment(row.get(3)?),
+        due_at: moment(row.get(4)?),
+        settled_at: row.get::<_, Option<i64>>(5)?.map(moment),
+        attempt: count("outbox", row.get(6)?)?,
+        error: row.get(7)?,
     })
 }
 

@@ -7,8 +7,8 @@ use super::job::Session;
 use super::rows::{all, first, optional_text, text};
 use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
 use async_trait::async_trait;
-use interzone_hub::Stream;
 use interzone_hub::ports::{StoreError, StreamStore};
+use interzone_hub::{Stream, StreamQuery};
 use interzone_protocol::vocab::{Metadata, StreamId, StreamState, Timestamp};
 use rusqlite::{Row, params};
 
@@ -44,6 +44,44 @@ impl StreamStore for SqliteStore {
             );
             let values = params![before.as_millis(), column(limit as u64)];
             all(connection, sql, values, read_stream)
+        })
+        .await
+    }
+
+    async fn streams(&self, query: &StreamQuery) -> Result<Vec<Stream>, StoreError> {
+        let (closed, limit) = (query.closed, query.limit);
+        let before = query.before.map_or(i64::MAX, Timestamp::as_millis);
+        self.read(move |connection| {
+            let list = |index: &str| {
+                let sql = format!(
+                    concat!(
+                        "SELECT ",
+                        stream_columns!(),
+                        " FROM streams INDEXED BY {} LIMIT ?2"
+                    ),
+                    index
+                );
+                let values = params![before, column(limit as u64)];
+                all(connection, &sql, values, read_stream)
+            };
+            if !closed {
+                return list(
+                    "streams_open WHERE closed_at IS NULL AND updated_at < ?1 \
+                     ORDER BY updated_at DESC, id DESC",
+                );
+            }
+            // One stretch for those whose log is there and one for the others, each in order. What is
+            // closed never changes again.
+            let mut streams = Vec::new();
+            for trimmed in ["0", "1"] {
+                streams.extend(list(&format!(
+                    "streams_closed WHERE closed_at IS NOT NULL AND trimmed = {trimmed} \
+                     AND closed_at < ?1 ORDER BY closed_at DESC, id DESC"
+                ))?);
+            }
+            streams.sort_unstable_by(|a, b| (b.closed_at, &b.id).cmp(&(a.closed_at, &a.id)));
+            streams.truncate(limit);
+            Ok(streams)
         })
         .await
     }

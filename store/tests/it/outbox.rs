@@ -6,7 +6,7 @@ use crate::make::{
 };
 use crate::snapshot::{empty_the_outbox, is_due};
 use interzone_hub::ports::{DeadLetterQuery, Store};
-use interzone_hub::{OutboxEntry, Settlement};
+use interzone_hub::{Fate, OutboxEntry, Settlement};
 use interzone_protocol::vocab::Timestamp;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ contract!(
     replays_the_dead,
     knows_what_is_next,
     is_shared_out_without_overlap,
+    tells_what_became_of_an_entry,
 );
 
 async fn claim(store: &dyn Store, now: i64, until: i64, limit: usize) -> Vec<OutboxEntry> {
@@ -427,4 +428,48 @@ async fn is_shared_out_without_overlap(on: Engine) {
     let ops = vec![enqueue(&entry("e0"))];
     nodes[0].commit(commit_at(at(9), ops)).await.unwrap();
     assert_eq!(nodes[0].outbox_depth().await.unwrap(), (0, 0));
+}
+
+async fn tells_what_became_of_an_entry(on: Engine) {
+    let store = on.node().await;
+    let all = ["arrived", "lost", "tried", "new"].map(entry);
+    for entry in &all {
+        put(&*store, std::slice::from_ref(entry)).await;
+    }
+    let elsewhere = OutboxEntry {
+        channel: "mail".to_owned(),
+        key: all[0].key.clone(),
+        ..entry("elsewhere")
+    };
+    put(&*store, &[elsewhere]).await;
+    claim(&*store, 0, 100, 3).await;
+    assert!(settle(&*store, "arrived", 1, &Settlement::Delivered, 7).await);
+    assert!(settle(&*store, "lost", 1, &dead("gone"), 8).await);
+    assert!(settle(&*store, "tried", 1, &retry(50, "busy"), 9).await);
+    let mut keys: Vec<String> = all.iter().rev().map(|entry| entry.key.clone()).collect();
+    keys.push("nobody's".to_owned());
+    let carried = store.carried("web", &keys).await.unwrap();
+    let told: Vec<_> = carried
+        .iter()
+        .map(|one| {
+            let error = one.error.as_deref();
+            (
+                one.id.as_str(),
+                one.fate,
+                one.attempt,
+                one.settled_at,
+                error,
+            )
+        })
+        .collect();
+    let expected = [
+        ("arrived", Fate::Delivered, 1, Some(at(7)), None),
+        ("lost", Fate::Dead, 1, Some(at(8)), Some("gone")),
+        ("tried", Fate::Waiting, 1, None, Some("busy")),
+        ("new", Fate::Waiting, 0, None, None),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(carried[2].due_at, at(50));
+    assert_eq!(carried[0].key, all[0].key);
+    assert!(store.carried("web", &[]).await.unwrap().is_empty());
 }

@@ -2,14 +2,15 @@
 
 use crate::engine::Engine;
 use crate::make::{at, commit, create_stream, json, owner, stream, stream_id, update_stream};
-use interzone_hub::Stream;
 use interzone_hub::ports::StoreError;
+use interzone_hub::{Stream, StreamQuery};
 use interzone_protocol::vocab::{Metadata, StreamState};
 
 contract!(
     are_read_as_they_were_written,
     are_replaced_at_their_revision,
     that_are_idle_are_found_oldest_first,
+    are_listed_newest_first,
 );
 
 fn full(id: &str, state: StreamState) -> Stream {
@@ -110,4 +111,41 @@ async fn that_are_idle_are_found_oldest_first(on: Engine) {
     let ops = vec![update_stream(&busy)];
     store.commit(commit(ops)).await.unwrap();
     assert_eq!(store.idle_streams(at(11), 9).await.unwrap(), []);
+}
+
+async fn are_listed_newest_first(on: Engine) {
+    let store = on.node().await;
+    let used = |id: &str, state: StreamState, updated_at: i64| Stream {
+        state,
+        updated_at: at(updated_at),
+        closed_at: (state == StreamState::Closed).then(|| at(updated_at)),
+        ..stream(id)
+    };
+    let streams = [
+        used("a", StreamState::Active, 30),
+        used("b", StreamState::Paused, 20),
+        used("c", StreamState::Active, 30),
+        used("x", StreamState::Closed, 5),
+        used("y", StreamState::Closed, 50),
+        used("z", StreamState::Closed, 5),
+    ];
+    let ops = streams.iter().map(create_stream).collect();
+    store.commit(commit(ops)).await.unwrap();
+    for (closed, before, limit, expected) in [
+        (false, None, 9, &["c", "a", "b"][..]),
+        (false, Some(30), 9, &["b"]),
+        (false, None, 1, &["c"]),
+        (true, None, 9, &["y", "z", "x"]),
+        (true, Some(50), 1, &["z"]),
+        (true, None, 0, &[]),
+    ] {
+        let query = StreamQuery {
+            closed,
+            before: before.map(at),
+            limit,
+        };
+        let found = store.streams(&query).await.unwrap();
+        let ids: Vec<_> = found.iter().map(|stream| stream.id.as_str()).collect();
+        assert_eq!(ids, expected, "{query:?}");
+    }
 }

@@ -15,6 +15,7 @@ mod agentcore;
 mod agents;
 mod bad_input;
 mod consent;
+mod console;
 mod crash;
 mod floods;
 mod forged;

@@ -1,6 +1,8 @@
 //! The end-to-end tests: one binary, real parts.
 
 #[cfg(test)] // so that the lints know these files for tests
+mod console;
+#[cfg(test)]
 mod hub;
 #[cfg(test)]
 mod journeys;

@@ -18,6 +18,11 @@ impl Push {
             self.events.iter().any(|name| name == body.name())
         }
     }
+
+    /// Under which key an event of a task goes out to it.
+    pub(in crate::hub) fn key(&self, task: &TaskId, seq: u64) -> String {
+        format!("{task}/{}/{seq}", self.id)
+    }
 }
 
 pub(super) fn new_pushes(ops: &[Op]) -> Vec<Push> {
@@ -62,7 +67,7 @@ pub(super) fn push_entry(
     Some(OutboxEntry {
         id: DeliveryId::new(hub.new_id(at)).ok()?,
         channel: push.channel.clone(),
-        key: format!("{}/{}/{seq}", task.id, push.id),
+        key: push.key(&task.id, seq),
         // Ids of pushes are the callers' own: two tasks may have the same.
         group: Some(format!("{}/{}", task.id, push.id)),
         owner: push.owner.clone(),

@@ -1,0 +1,171 @@
+//! The last hour as pictures: lines of SVG that need no script, with their figures as words. What the
+//! figures are is decided elsewhere.
+
+use super::html::{Html, html};
+use super::samples::{KEPT, Sample};
+
+/// The picture's own units; it is stretched to its place.
+const WIDTH: f64 = 360.0;
+const HEIGHT: f64 = 96.0;
+
+/// One line of a picture.
+struct Line<'l> {
+    name: &'static str,
+    class: &'static str,
+    values: Vec<Option<f64>>,
+    tell: &'l dyn Fn(f64) -> String,
+}
+
+/// Throughput, latency and errors.
+pub(super) fn all(samples: &[Sample]) -> Html {
+    let mut out = Html::new();
+    let take = |value: fn(&Sample) -> Option<f64>| samples.iter().map(value).collect::<Vec<_>>();
+    html!(out, "<div class=\"plots\" id=\"plots\">");
+    out.put(&picture(
+        "Requests",
+        &[Line {
+            name: "calls",
+            class: "a",
+            values: take(|sample| Some(sample.calls)),
+            tell: &rate,
+        }],
+    ));
+    out.put(&picture(
+        "Latency",
+        &[
+            Line {
+                name: "95 %",
+                class: "b",
+                values: take(|sample| sample.slow),
+                tell: &millis,
+            },
+            Line {
+                name: "half",
+                class: "a",
+                values: take(|sample| sample.median),
+                tell: &millis,
+            },
+        ],
+    ));
+    out.put(&picture(
+        "Errors",
+        &[
+            Line {
+                name: "errors",
+                class: "c",
+                values: take(|sample| Some(sample.errors)),
+                tell: &rate,
+            },
+            Line {
+                name: "refused",
+                class: "b",
+                values: take(|sample| Some(sample.refused)),
+                tell: &rate,
+            },
+        ],
+    ));
+    html!(out, "</div>");
+    out
+}
+
+fn rate(value: f64) -> String {
+    if value == 0.0 || value >= 10.0 {
+        format!("{value:.0}/s")
+    } else {
+        format!("{value:.1}/s")
+    }
+}
+
+fn millis(value: f64) -> String {
+    if value < 10.0 {
+        format!("{value:.1} ms")
+    } else if value < 1_000.0 {
+        format!("{value:.0} ms")
+    } else {
+        format!("{:.1} s", value / 1_000.0)
+    }
+}
+
+fn picture(title: &'static str, lines: &[Line<'_>]) -> Html {
+    let mut out = Html::new();
+    let values = lines.iter().flat_map(|line| line.values.iter().flatten());
+    let highest = values.copied().fold(0.0, f64::max);
+    let top = if highest > 0.0 { highest * 1.1 } else { 1.0 };
+    html!(out, "<figure class=\"plot\"><figcaption><span class=\"title\">" (title) "</span>");
+    let mut words = String::new();
+    for line in lines {
+        let now = line.values.last().copied().flatten();
+        let now = now.map_or_else(|| "–".to_owned(), line.tell);
+        html!(out, "<span class=\"key " (line.class) "\">" (line.name) " <b>" (now) "</b></span>");
+        words.push_str(&format!(" {} now {now};", line.name));
+    }
+    let tell = lines.first().map(|line| line.tell);
+    let any = lines
+        .iter()
+        .any(|line| line.values.iter().any(Option::is_some));
+    let peak = tell
+        .filter(|_| any)
+        .map_or_else(|| "–".to_owned(), |tell| tell(highest));
+    html!(out, "</figcaption><svg viewBox=\"0 0 360 96\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\""
+        (title) " over the last hour:" (words) " highest " (peak) "\">"
+        "<path class=\"grid\" d=\"M0 95.5H360M0 48H360M0 .5H360\"/>");
+    for line in lines {
+        html!(out, "<path class=\"line " (line.class) "\" d=\"" (path(&line.values, top)) "\"/>");
+    }
+    html!(out, "</svg><div class=\"axis\"><span>1 h ago</span><span>highest " (peak)
+        "</span><span>now</span></div></figure>");
+    out
+}
+
+/// The values as a path, the newest at the right edge. Where there is none, the line is broken.
+fn path(values: &[Option<f64>], top: f64) -> String {
+    let step = WIDTH / (KEPT.saturating_sub(1).max(1)) as f64;
+    let first = KEPT.saturating_sub(values.len());
+    let mut path = String::with_capacity(values.len() * 12);
+    let mut drawing = false;
+    for (place, value) in values.iter().enumerate() {
+        let Some(value) = value else {
+            drawing = false;
+            continue;
+        };
+        let x = (first + place) as f64 * step;
+        let y = HEIGHT - 1.0 - (value / top) * (HEIGHT - 2.0);
+        let command = if drawing { 'L' } else { 'M' };
+        path.push_str(&format!("{command}{x:.1} {y:.1}"));
+        if !drawing {
+            // A single value is a dot, which a line of no length with round ends is.
+            path.push_str("h.1");
+        }
+        drawing = true;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_ends_at_the_right_and_breaks_where_nothing_is_known() {
+        let drawn = path(&[Some(0.0), None, Some(1.0), Some(0.5)], 1.0);
+        assert_eq!(drawn.matches('M').count(), 2, "{drawn}");
+        assert!(drawn.ends_with("L360.0 48.0"), "{drawn}");
+        assert_eq!(path(&[], 1.0), "");
+    }
+
+    #[test]
+    fn the_figures_are_there_in_words() {
+        let sample = Sample {
+            calls: 12.0,
+            errors: 0.5,
+            refused: 0.0,
+            median: Some(1.5),
+            slow: None,
+        };
+        let page = all(&[sample]).into_string();
+        for word in ["12/s", "0.5/s", "1.5 ms", "–"] {
+            assert!(page.contains(word), "{word}: {page}");
+        }
+        assert!(!page.contains("NaN") && !page.contains("inf "), "{page}");
+    }
+}

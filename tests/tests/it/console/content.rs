@@ -1,0 +1,180 @@
+//! What is shown of what was said: to whom, and how.
+
+use super::{CONTENT_SCOPE, Place};
+use futures_util::StreamExt;
+use http::StatusCode;
+use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http_body_util::BodyExt;
+use interzone_execution::OPERATE_SCOPE;
+use interzone_hub::Output;
+use interzone_protocol::vocab::{Artifact, ArtifactId, Part};
+use std::time::Duration;
+
+const HOSTILE: &str = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
+
+/// A task with a hostile question, an answer in pieces, and a file.
+async fn told(place: &Place) -> String {
+    let task = place.task("bert<b>", HOSTILE).await;
+    let (run, turn) = place.run().await;
+    run.text("こんにちは ").await.unwrap();
+    run.text("the-secret-answer").await.unwrap();
+    run.status("the-secret-status").await.unwrap();
+    let page = Part::file("PHNjcmlwdD5oaTwvc2NyaXB0Pg==")
+        .with_filename("the-secret-name\".html")
+        .with_media_type("text/html")
+        .with_size(19);
+    let picture = Part::file("iVBORw0KGgo=").with_media_type("image/png");
+    let artifact = Artifact::new(ArtifactId::new("a").unwrap(), "the-secret-file")
+        .with_parts(vec![page, picture]);
+    run.artifact(artifact, false, true).await.unwrap();
+    let outcome = interzone_hub::Outcome::Completed {
+        message: None,
+        direct: false,
+    };
+    run.end(&turn, outcome).await.unwrap();
+    task.id.to_string()
+}
+
+#[tokio::test]
+async fn content_is_text_and_nothing_else() {
+    let place = Place::new().await;
+    let id = told(&place).await;
+    let cookie = place.by_link().await;
+    let search = format!("/console/search?q={}", "%3Cscript%3Ealert(1)%3C/script%3E");
+    let owner = "/console/tasks?owner=%22%3E%3Cscript%3E";
+    for path in [
+        "/console",
+        "/console/tasks",
+        owner,
+        &format!("/console/tasks/{id}"),
+        &search,
+        "/console/tasks/%3Cscript%3E",
+    ] {
+        let answer = place.get(path, &cookie).await;
+        let policy = answer.headers[CONTENT_SECURITY_POLICY]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            policy.contains("script-src 'self'") && !policy.contains("unsafe"),
+            "{policy}"
+        );
+        let page = answer.text().await;
+        assert!(
+            !page.contains("<script>") && !page.contains("<img src=x"),
+            "{path}: {page}"
+        );
+        assert!(
+            !page.contains(" style=") && !page.contains(" onclick="),
+            "{path}: {page}"
+        );
+        assert!(!page.contains("bert<b>"), "{path}: {page}");
+    }
+    let page = place.page(&format!("/console/tasks/{id}"), &cookie).await;
+    for word in [
+        "&lt;script&gt;alert(1)",
+        "the-secret-answer",
+        "the-secret-status",
+        "the-secret-file",
+        "こんにちは",
+        "Answer grew by",
+    ] {
+        assert!(page.contains(word), "{word}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn content_is_for_those_who_may_see_it() {
+    let place = Place::new().await;
+    let id = told(&place).await;
+    let cookie = place.by_issuer(&[OPERATE_SCOPE]).await;
+    let page = place.page(&format!("/console/tasks/{id}"), &cookie).await;
+    for word in ["the-secret", "こんにちは", "alert(1)", "Download"] {
+        assert!(!page.contains(word), "{word}: {page}");
+    }
+    assert!(
+        page.contains("hidden") && page.contains("text/html"),
+        "{page}"
+    );
+    let file = format!("/console/tasks/{id}/files/artifact/0/0");
+    let answer = place.get(&file, &cookie).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    let text = answer.text().await;
+    assert!(
+        text.contains(CONTENT_SCOPE) && !text.contains("hi</script>"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn files_are_downloads_and_never_pages() {
+    let place = Place::new().await;
+    let id = told(&place).await;
+    let cookie = place.by_link().await;
+    let get = async |rest: &str| {
+        let path = format!("/console/tasks/{id}/files/{rest}");
+        place.get(&path, &cookie).await
+    };
+    for path in ["artifact/0/0", "artifact/0/0?inline"] {
+        let answer = get(path).await;
+        assert_eq!(answer.headers[CONTENT_TYPE], "application/octet-stream");
+        let way = answer.headers[CONTENT_DISPOSITION]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            way.starts_with("attachment;") && !way.contains('"'),
+            "{way}"
+        );
+        let policy = answer.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.contains("sandbox"), "{policy}");
+        assert_eq!(answer.text().await, "<script>hi</script>");
+    }
+    let answer = get("artifact/0/1?inline").await;
+    assert_eq!(answer.headers[CONTENT_TYPE], "image/png");
+    assert_eq!(get("message/0/0").await.text().await, HOSTILE);
+    for path in [
+        "artifact/1/0",
+        "artifact/0/2",
+        "message/9/0",
+        "else/0/0",
+        "message/4294967295/0",
+    ] {
+        assert_eq!(get(path).await.status, StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn changes_are_told_without_content() {
+    let place = Place::new().await;
+    let running = tokio::spawn(place.console.clone().run(place.stop.clone()));
+    let cookie = place.by_link().await;
+    let answer = place.get("/console/events", &cookie).await;
+    assert_eq!(answer.headers[CONTENT_TYPE], "text/event-stream");
+    let mut data = answer.body.into_data_stream();
+    let mut text = String::new();
+    let mut number = 0;
+    let mut again = tokio::time::interval(Duration::from_millis(200));
+    let heard = async {
+        // What happened before somebody looked is on the page, so it may take another change.
+        while !text.contains("\"owner\":\"bert\"") {
+            tokio::select! {
+                piece = data.next() => {
+                    let piece = piece.expect("it goes on").unwrap();
+                    text += std::str::from_utf8(&piece).unwrap();
+                }
+                _ = again.tick() => {
+                    number += 1;
+                    place.task("bert", &format!("the-secret-{number}")).await;
+                }
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), heard)
+        .await
+        .expect("news");
+    assert!(text.contains("event: changes"), "{text}");
+    assert!(!text.contains("the-secret"), "{text}");
+    place.stop.cancel();
+    running.await.unwrap();
+}

@@ -1,0 +1,253 @@
+//! The console as an operator's browser meets it: in by the link that `up` prints, or by the issuer; a
+//! task's whole story, its file, calling one off; and out again.
+
+use super::newcomer::{add, command, prints, text};
+use super::soon;
+use super::wire::Reply;
+use super::zone::{Setup, free_port};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Child;
+
+/// A browser with its cookies.
+struct Browser {
+    http: reqwest::Client,
+    url: String,
+    cookies: Vec<String>,
+}
+
+impl Browser {
+    fn new(ca: &[u8], url: &str) -> Self {
+        let http = reqwest::Client::builder()
+            .tls_certs_only([reqwest::Certificate::from_pem(ca).unwrap()])
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(super::PATIENCE)
+            .build()
+            .unwrap();
+        Self {
+            http,
+            url: url.to_owned(),
+            cookies: Vec::new(),
+        }
+    }
+
+    /// Keeps what an answer sets, and forgets what it takes away.
+    fn keep(&mut self, reply: &Reply) {
+        for set in reply.headers.get_all("set-cookie") {
+            let set = set.to_str().unwrap();
+            let cookie = set.split(';').next().unwrap();
+            let name = cookie.split('=').next().unwrap();
+            self.cookies
+                .retain(|known| known.split('=').next() != Some(name));
+            if !set.contains("Max-Age=0") {
+                self.cookies.push(cookie.to_owned());
+            }
+        }
+    }
+
+    async fn get(&mut self, address: &str) -> Reply {
+        let address = match address.strip_prefix('/') {
+            Some(_) => format!("{}{address}", self.url),
+            None => address.to_owned(),
+        };
+        let request = self
+            .http
+            .get(address)
+            .header("cookie", self.cookies.join("; "));
+        let reply = Reply::read(request.send().await.unwrap()).await;
+        self.keep(&reply);
+        reply
+    }
+
+    /// A page that must be there.
+    async fn page(&mut self, path: &str) -> String {
+        let reply = self.get(path).await;
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        reply.text
+    }
+
+    /// Sends a form with these fields, as a page of ours does.
+    async fn send(&mut self, path: &str, fields: &[(String, String)]) -> Reply {
+        let form: Vec<String> = fields
+            .iter()
+            .map(|(name, value)| {
+                let value: String = value.bytes().map(|byte| format!("%{byte:02x}")).collect();
+                format!("{name}={value}")
+            })
+            .collect();
+        let request = self
+            .http
+            .post(format!("{}{path}", self.url))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("origin", &self.url)
+            .header("cookie", self.cookies.join("; "))
+            .body(form.join("&"));
+        let reply = Reply::read(request.send().await.unwrap()).await;
+        self.keep(&reply);
+        reply
+    }
+}
+
+fn hidden(page: &str) -> Vec<(String, String)> {
+    let fields = page.split("<input type=\"hidden\" name=\"").skip(1);
+    let fields = fields.map(|field| {
+        let (name, rest) = field.split_once("\" value=\"").unwrap();
+        (name.to_owned(), rest.split_once('"').unwrap().0.to_owned())
+    });
+    fields.collect()
+}
+
+/// The token of a page's forms.
+fn token(page: &str) -> Vec<(String, String)> {
+    let mut fields = hidden(page);
+    fields.retain(|(name, _)| name == "token");
+    fields.truncate(1);
+    assert_eq!(fields.len(), 1, "{page}");
+    fields
+}
+
+/// `interzone up`, until it is dropped, and what it said.
+struct Up(Child);
+
+impl Up {
+    async fn start(folder: &Path, listen: &str) -> (Self, Value) {
+        let arguments = ["--output", "json", "up", "--listen", listen];
+        let mut child = command(folder, &arguments)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = child.stdout.take().unwrap();
+        let up = Self(child);
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            BufReader::new(output).read_line(&mut line).unwrap();
+            line
+        });
+        let line = soon("the line that says it is up", reading).await.unwrap();
+        (up, serde_json::from_str(&line).unwrap())
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_the_link_sees_the_whole_story() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let (_up, said) = Up::start(folder, &listen).await;
+    let (url, link) = (
+        said["url"].as_str().unwrap(),
+        said["console"].as_str().unwrap(),
+    );
+    let ca = fs::read(folder.join(".interzone").join("ca.pem")).unwrap();
+    let mut browser = Browser::new(&ca, url);
+    assert_eq!(browser.get("/console").await.status, 303);
+    let welcome = browser.page(link).await;
+    assert!(welcome.contains("http-equiv=\"refresh\""), "{welcome}");
+    let mut stranger = Browser::new(&ca, url);
+    assert_eq!(stranger.get(link).await.status, 403, "it is good once");
+
+    prints(folder, &["ask", "file csv <b>,こんにちは"]).await;
+    let list = browser.page("/console/tasks?state=completed").await;
+    let id = list.split("<tr data-id=\"").nth(1).unwrap();
+    let id = id.split('"').next().unwrap();
+    let story = browser.page(&format!("/console/tasks/{id}")).await;
+    for word in [
+        "Completed",
+        "tasks.create",
+        "&lt;b&gt;",
+        "こんにちは",
+        "text/csv",
+        "Answered",
+        "waterfall",
+    ] {
+        assert!(story.contains(word), "{word}: {story}");
+    }
+    let file = browser
+        .get(&format!("/console/tasks/{id}/files/artifact/0/0"))
+        .await;
+    assert!(file.header("content-disposition").starts_with("attachment"));
+    assert!(file.text.contains("こんにちは"), "{file:?}");
+
+    let made = prints(folder, &["--output", "json", "task", "create", "wait 60"]).await;
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let path = format!("/console/tasks/{}", made["taskId"].as_str().unwrap());
+    let page = browser.page(&path).await;
+    let done = browser.send(&format!("{path}/cancel"), &token(&page)).await;
+    assert_eq!(done.status, 303, "{done:?}");
+    assert!(browser.page(&path).await.contains("Canceled"));
+
+    for path in [
+        "",
+        "/streams",
+        "/topics",
+        "/dead-letters",
+        "/agents",
+        "/limits",
+    ] {
+        let page = browser.page(&format!("/console{path}")).await;
+        assert!(
+            !page.contains("http://") && !page.contains("//cdn"),
+            "{path}: {page}"
+        );
+    }
+    let left = browser.send("/console/logout", &token(&page)).await;
+    assert_eq!(left.status, 303);
+    assert_eq!(browser.get("/console").await.status, 303, "signed out");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_sign_in_at_the_built_in_issuer() {
+    let zone = Setup::new()
+        .without_issuer()
+        .set("console.operators", vec!["person:anna".to_owned()])
+        .start()
+        .await;
+    for (name, status) in [("anna", 200), ("bert", 403)] {
+        let person = add(&zone, &["person", "add", name]).await;
+        let passphrase = text(&person, &["passphrase"]).to_owned();
+        let mut browser = Browser::new(zone.world.authority.pem.as_bytes(), &zone.url);
+        let first = browser.get("/console/tasks").await;
+        let login = browser.page(first.header("location")).await;
+        let start = login.split("href=\"/console/login/start").nth(1).unwrap();
+        let start = start.split('"').next().unwrap().replace("&amp;", "&");
+        let sent = browser.get(&format!("/console/login/start{start}")).await;
+        assert_eq!(sent.status, 303, "{sent:?}");
+        let page = browser.page(sent.header("location")).await;
+        let mut form = hidden(&page);
+        for (field, value) in [
+            ("name", name),
+            ("passphrase", &passphrase),
+            ("decision", "allow"),
+        ] {
+            form.push((field.to_owned(), value.to_owned()));
+        }
+        let back = browser.send("/oauth2/authorize", &form).await;
+        assert_eq!(back.status, 303, "{back:?}");
+        let welcome = browser.get(back.header("location")).await;
+        assert_eq!(welcome.status, status, "{name}: {welcome:?}");
+        if status == 200 {
+            assert!(welcome.text.contains("url=/console/tasks"), "{welcome:?}");
+            let page = browser.page("/console/tasks").await;
+            assert!(page.contains("person:anna"), "{page}");
+        } else {
+            assert_eq!(browser.get("/console").await.status, 303);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zone_may_have_no_console() {
+    let zone = Setup::new().set("console.enabled", false).start().await;
+    assert_eq!(zone.get("/console").await.status, 404);
+    assert_eq!(zone.get("/console/login").await.status, 404);
+}
