@@ -196,6 +196,11 @@ impl Workspace {
         self.calls().filter(|call| call.method == method).collect()
     }
 
+    /// What time it is in [`Call::at`], counted from the start.
+    pub fn now(&self) -> Duration {
+        self.clock.steady().saturating_sub(self.began)
+    }
+
     /// Attempts to bring something to the app, oldest first.
     pub fn deliveries(&self) -> impl DoubleEndedIterator<Item = &Delivery> {
         self.deliveries.iter()
@@ -305,7 +310,7 @@ impl Workspace {
             number,
             method: method.to_owned(),
             args,
-            at: self.clock.steady().saturating_sub(self.began),
+            at: self.now(),
             answer: String::new(),
         });
         if self.calls.len() > self.log_kept {

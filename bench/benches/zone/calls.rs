@@ -1,9 +1,12 @@
 //! Calls: `tasks.get` and a durable `tasks.create` on connections that are kept, a token on each.
 
-use crate::load::{self, Connection, Figures};
-use crate::server::{self, Server};
+use crate::load::{self, Figures};
 use crate::zone::{Zone, request};
-use crate::{Size, bar, bare, median, tls};
+use crate::{Size, bare};
+use interzone_bench::bars::{bar, median};
+use interzone_bench::connection::Connection;
+use interzone_bench::server::{self, Server};
+use interzone_bench::tls;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;

@@ -1,9 +1,11 @@
 //! A large generated file: how much memory it costs on its way through the zone, and how much of that is
 //! held when it is gone.
 
-use crate::load::Connection;
+use crate::mebibytes;
 use crate::zone::{self, Zone, request};
-use crate::{bar, mebibytes, tls};
+use interzone_bench::bars::bar;
+use interzone_bench::connection::Connection;
+use interzone_bench::tls;
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 use std::path::Path;

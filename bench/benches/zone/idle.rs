@@ -1,9 +1,11 @@
 //! Idle streams: what each costs while nothing happens, and how soon all hear what does.
 
-use crate::load::Connection;
-use crate::server::Server;
 use crate::zone::{self, request};
-use crate::{Size, bar, bare, tls};
+use crate::{Size, bare};
+use interzone_bench::bars::bar;
+use interzone_bench::connection::Connection;
+use interzone_bench::server::Server;
+use interzone_bench::tls;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

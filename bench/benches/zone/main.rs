@@ -18,13 +18,12 @@ mod calls;
 mod file;
 mod idle;
 mod load;
-mod server;
-mod tls;
 mod zone;
 
+use interzone_bench::bars::{bar, missed};
+use interzone_bench::{server, tls};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// How much is measured.
@@ -48,22 +47,6 @@ const QUICK: Size = Size {
     rounds: 1,
     streams: 500,
 };
-
-/// Bars that were missed.
-static MISSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Says whether a figure keeps its bar.
-pub(crate) fn bar(name: &str, value: f64, most: bool, limit: f64) {
-    let kept = if most { value <= limit } else { value >= limit };
-    let (word, sign) = (
-        if kept { "kept" } else { "MISSED" },
-        if most { "at most" } else { "at least" },
-    );
-    println!("  bar {word}: {name} is {value:.3}, {sign} {limit}");
-    if !kept {
-        MISSED.lock().unwrap().push(name.to_owned());
-    }
-}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -90,7 +73,7 @@ fn main() {
     }
     let size = if flag("--quick") { QUICK } else { WHOLE };
     runtime.block_on(run(size, named("--only").as_deref(), named("--peer")));
-    let missed = MISSED.lock().unwrap();
+    let missed = missed();
     if flag("--check-bars") && !missed.is_empty() {
         println!("missed: {}", missed.join(", "));
         std::process::exit(1);
@@ -147,10 +130,4 @@ pub(crate) fn bare(folder: &Path, bytes: usize) -> server::Server {
 #[expect(clippy::cast_precision_loss, reason = "a size to be read, not counted")]
 pub(crate) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// The one in the middle.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

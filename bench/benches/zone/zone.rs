@@ -1,7 +1,7 @@
 //! The zone: the real binary, with the built-in issuer and SQLite on this disk.
 
-use crate::load::Connection;
-use crate::server::{self, Server};
+use interzone_bench::connection::Connection;
+use interzone_bench::server::{self, Server};
 use rustls::ClientConfig;
 use std::path::Path;
 use std::process::Command;
@@ -99,7 +99,7 @@ async fn token(folder: &Path, port: u16, id: &str, secret: &str) -> String {
         "POST /oauth2/token HTTP/1.1\r\nhost: localhost:{port}\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{form}",
         form.len()
     );
-    let mut connection = Connection::open(port, &crate::tls::client(folder)).await;
+    let mut connection = Connection::open(port, &interzone_bench::tls::client(folder)).await;
     let (status, body) = connection.ask(request.as_bytes()).await;
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(body));
     let answer: serde_json::Value = serde_json::from_slice(body).unwrap();

@@ -1,5 +1,10 @@
 //! One certificate for every contender, and a client that trusts it.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a measurement that fails has nothing to say"
+)]
+
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -8,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Writes `cert.pem` and `key.pem` into a folder.
-pub(crate) fn make(folder: &Path) {
+pub fn make(folder: &Path) {
     let key = KeyPair::generate().unwrap();
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let certificate = CertificateParams::new(names)
@@ -19,7 +24,8 @@ pub(crate) fn make(folder: &Path) {
     std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
 }
 
-pub(crate) fn server(folder: &Path) -> Arc<ServerConfig> {
+/// A server with what is in the folder.
+pub fn server(folder: &Path) -> Arc<ServerConfig> {
     let certificate = CertificateDer::from_pem_file(folder.join("cert.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(folder.join("key.pem")).unwrap();
     let mut config = ServerConfig::builder()
@@ -30,7 +36,8 @@ pub(crate) fn server(folder: &Path) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-pub(crate) fn client(folder: &Path) -> Arc<ClientConfig> {
+/// A client that trusts what is in the folder, and nobody else.
+pub fn client(folder: &Path) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_file(folder.join("cert.pem")).unwrap())

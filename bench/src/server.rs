@@ -1,20 +1,26 @@
 //! The contenders as processes: started, waited for, looked at, and ended with the measurement.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a measurement that fails has nothing to say"
+)]
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A server that ends when this goes.
-pub(crate) struct Server {
+#[derive(Debug)]
+pub struct Server {
     child: Child,
     /// Where it listens, on loopback.
-    pub(crate) port: u16,
+    pub port: u16,
 }
 
 impl Server {
     /// Starts a program whose first line on standard output tells that it serves; `port` finds the
     /// port in it.
-    pub(crate) fn start(mut command: Command, port: impl FnOnce(&str) -> u16) -> Self {
+    pub fn start(mut command: Command, port: impl FnOnce(&str) -> u16) -> Self {
         // What it logs is written, as anywhere, but nobody's terminal slows it down.
         let log = std::fs::File::create("/dev/null").unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -29,14 +35,14 @@ impl Server {
     }
 
     /// Waits until something listens on its port.
-    pub(crate) fn wait_until_it_listens(&self) {
+    pub fn wait_until_it_listens(&self) {
         while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             std::thread::yield_now();
         }
     }
 
     /// Processor time that it has used, in seconds.
-    pub(crate) fn processor(&self) -> f64 {
+    pub fn processor(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         // The name, in brackets, may hold anything; the numbers begin behind it.
         let numbers = stat.rsplit_once(')').unwrap().1;
@@ -49,17 +55,17 @@ impl Server {
     }
 
     /// Memory that it has in RAM now, in bytes.
-    pub(crate) fn resident(&self) -> u64 {
+    pub fn resident(&self) -> u64 {
         self.status("VmRSS:")
     }
 
     /// The most that it has had since the start, or since that was forgotten.
-    pub(crate) fn most(&self) -> u64 {
+    pub fn most(&self) -> u64 {
         self.status("VmHWM:")
     }
 
     /// Forgets how much it has had at most.
-    pub(crate) fn forget_most(&self) {
+    pub fn forget_most(&self) {
         std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
     }
 
@@ -78,15 +84,15 @@ impl Drop for Server {
     }
 }
 
-/// The `interzone` binary of this profile, built if need be.
-pub(crate) fn binary() -> PathBuf {
+/// The `interzone` binary of the release profile, built if need be.
+pub fn binary() -> PathBuf {
     let status = Command::new(env!("CARGO"))
         .args(["build", "--release", "--quiet", "-p", "interzone-cli"])
         .status()
         .unwrap();
     assert!(status.success(), "the binary could not be built");
     let here = std::env::current_exe().unwrap();
-    // target/release/deps/zone-… → target/release/interzone
+    // target/release/deps/… → target/release/interzone
     here.parent()
         .and_then(Path::parent)
         .unwrap()
@@ -94,7 +100,7 @@ pub(crate) fn binary() -> PathBuf {
 }
 
 /// A port that nobody uses now.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
