@@ -10,7 +10,7 @@ mod notes;
 mod prepare;
 mod run;
 
-pub(crate) use notes::{Notes, stopped, who};
+pub(crate) use notes::{Notes, who};
 
 use crate::attachments::NotNow;
 use crate::gates::{Known, Passed};
@@ -133,6 +133,10 @@ impl Asking<'_> {
                 });
             }
         };
+        // Where Slack does not say who we are, our own words come as anybody's.
+        if at.bot_user.as_ref() == Some(&question.user) {
+            return self.end(Vec::new(), "own").await;
+        }
         let fixed = match self.attempt {
             0 | 1 => None,
             _ => self.notes.fixed(question).await?,
@@ -275,25 +279,14 @@ impl Asking<'_> {
         self.end(planned(plan)?, word).await
     }
 
-    /// The key under which it is noted that the question has ended.
-    fn ended_key(&self) -> String {
-        format!("slack/ended/{}", self.question.id)
-    }
-
     async fn has_ended(&self) -> Result<bool, HubError> {
-        let hub = &self.zone.hub;
-        let key = format!("inbox/{}", self.ended_key());
-        Ok(hub
-            .store()
-            .claimed(&key, hub.now())
-            .await
-            .map(|claim| claim.is_some())?)
+        self.notes.has_ended(&self.question.id).await
     }
 
     /// Ends the question: all that is to be said is handed over in one commit, once, however many
     /// attempts come here.
     async fn end(&self, entries: Vec<NewEntry>, word: &'static str) -> Result<(), NotYet> {
-        let key = [self.ended_key()];
+        let key = [notes::ended(&self.question.id)];
         if self.zone.hub.receive(&key, ENDED, entries).await? {
             self.audit(word);
         }

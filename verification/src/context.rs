@@ -3,11 +3,12 @@
 //! none of it is obeyed here.
 
 mod links;
+pub(crate) mod mentions;
 
 use crate::gates::{Known, People};
 use crate::intake::readable;
 use crate::policy::Policy;
-use crate::question::Question;
+use crate::question::{Forwarded, Question};
 use crate::slack::api::conversations::{Message, Thread};
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -26,6 +27,8 @@ const NAMES: usize = 10;
 /// Those who are in a place, a page at a time. In a larger place one is found by luck, or not.
 const MEMBERS: u16 = 500;
 const MEMBER_PAGES: usize = 20;
+/// Characters of a name that is put into a text.
+const LONGEST_NAME: usize = 80;
 /// Characters of one message.
 const LONGEST: usize = 4_000;
 /// Bytes of all of it as JSON, so that it fits into one record.
@@ -41,15 +44,16 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What was said before. What cannot be read is left out: an answer without context is better than
-    /// none.
+    /// What was said before, and what those are called whom the question mentions. What cannot be read
+    /// is left out: an answer without context is better than none.
     pub(crate) async fn gather(
         &self,
         question: &Question,
         known: &Known,
         at: &Installation,
-    ) -> Vec<ContextMessage> {
+    ) -> (Vec<ContextMessage>, Vec<(UserId, String)>) {
         let mut names = Names::new(self, at, &question.team);
+        let mentioned = names.mentioned(&question.text).await;
         let mut said = Vec::new();
         for link in links::in_text(&question.text).into_iter().take(LINKS) {
             match self.may_read(question, known, at, &link).await {
@@ -73,7 +77,10 @@ impl Reader<'_> {
             let messages = self.newest(at, channel, thread, latest).await;
             said.extend(names.told(messages, None).await);
         }
-        fitting(said)
+        for forwarded in &question.forwarded {
+            said.push(names.forwarded(forwarded).await);
+        }
+        (fitting(said), mentioned)
     }
 
     /// Whether the one who asks may read what they link to: they could in Slack, and the policy lets
@@ -212,10 +219,45 @@ impl<'a> Names<'a> {
                     ContextRole::User
                 },
                 user,
-                text: words(&message),
+                text: self.named(words(&message)).await,
             });
         }
         told
+    }
+
+    /// A message that came with the question.
+    async fn forwarded(&mut self, forwarded: &Forwarded) -> ContextMessage {
+        let place = "forwarded message";
+        let user = match &forwarded.author {
+            Some(author) => format!("{author} ({place})"),
+            None => place.to_owned(),
+        };
+        ContextMessage {
+            role: ContextRole::User,
+            user: Some(user),
+            text: self.named(forwarded.text.clone()).await,
+        }
+    }
+
+    /// A text with names in place of mentions.
+    async fn named(&mut self, text: String) -> String {
+        let names = self.mentioned(&text).await;
+        mentions::named(&text, &names)
+    }
+
+    /// What those are called whom a text mentions, as far as it can be found out.
+    async fn mentioned(&mut self, text: &str) -> Vec<(UserId, String)> {
+        let mut names = Vec::new();
+        for user in mentions::of(text).into_iter().take(NAMES) {
+            let name = self.name_of(&user).await;
+            // It stands in the middle of what somebody wrote, on one line.
+            let name = name.chars().filter(|sign| !sign.is_control());
+            let name: String = name.take(LONGEST_NAME).collect();
+            if name != user.as_str() {
+                names.push((user, name));
+            }
+        }
+        names
     }
 
     fn is_ours(&self, message: &Message) -> bool {
@@ -226,11 +268,15 @@ impl<'a> Names<'a> {
     }
 
     async fn name(&mut self, message: &Message) -> Option<String> {
-        let Some(user) = &message.user else {
-            return message.username.clone();
-        };
+        match &message.user {
+            Some(user) => Some(self.name_of(user).await),
+            None => message.username.clone(),
+        }
+    }
+
+    async fn name_of(&mut self, user: &UserId) -> String {
         if let Some(name) = self.known.get(user) {
-            return Some(name.clone());
+            return name.clone();
         }
         let mut name = user.to_string();
         if self.known.len() < NAMES {
@@ -240,7 +286,7 @@ impl<'a> Names<'a> {
             }
             self.known.insert(user.clone(), name.clone());
         }
-        Some(name)
+        name
     }
 }
 

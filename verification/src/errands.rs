@@ -1,7 +1,9 @@
 //! Small things to do for Slack: stop what goes on, keep what somebody thinks of an answer, forget a
 //! token, and see whether a thread is one that we follow.
 
-use crate::ask::{Notes, stopped};
+mod stop;
+
+use crate::ask::Notes;
 use crate::intake::{Left, Stop};
 use crate::question::Question;
 use crate::reply::{Carried, FeedbackGiven};
@@ -9,7 +11,6 @@ use crate::workers::Carrier;
 use crate::zone::{self, Zone};
 use async_trait::async_trait;
 use interzone_hub::{HubError, OutboxEntry};
-use interzone_protocol::zone::{ErrorWord, TaskIdParams};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -51,37 +52,6 @@ impl Carrier for Runner {
 }
 
 impl Runner {
-    /// Marks what is to be stopped, then stops it if it goes on: whoever begins it writes first that it
-    /// goes on and looks for the mark then, so one of the two sees the other.
-    async fn stop(&self, stop: &Stop) -> Result<Carried, HubError> {
-        let zone = &self.0.0;
-        let notes = Notes(zone.hub.clone());
-        notes.mark(stop).await?;
-        let running = notes.running(&stopped(stop)).await?.filter(|running| {
-            let user = stop.user.as_ref();
-            user.is_none_or(|user| *user == running.user)
-        });
-        let Some(running) = running else {
-            return Ok(Carried::Arrived);
-        };
-        let client = zone.client.with_correlation(&stop.event_id);
-        let task_id = running.task;
-        let called_off = client.cancel_task(&TaskIdParams { task_id }).await;
-        Ok(match called_off {
-            Ok(_) => Carried::Arrived,
-            Err(error) if error.is_retryable() => Carried::Later {
-                why: error.to_string(),
-                after: error.retry_after(),
-            },
-            Err(error) => match error.error_word() {
-                ErrorWord::TaskFinished | ErrorWord::TaskNotFound => Carried::Arrived,
-                _ => Carried::Never {
-                    why: error.to_string(),
-                },
-            },
-        })
-    }
-
     async fn feedback(&self, given: &FeedbackGiven) -> Result<Carried, HubError> {
         self.0.0.desk.feedbacks().keep(given).await?;
         Ok(Carried::Arrived)

@@ -2,6 +2,7 @@
 //! A pure reading of what was sent; whether the asker may is decided later, and nothing is kept here.
 
 mod files;
+mod forwarded;
 mod text;
 
 #[cfg(test)]
@@ -9,7 +10,8 @@ mod tests;
 
 pub(crate) use text::readable;
 
-use crate::question::{PlaceKind, Question};
+use crate::question::{PlaceKind, Question, thread_key};
+use crate::slack::api::ResponseUrl;
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use interzone_protocol::vocab::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -51,18 +53,35 @@ pub enum Incoming {
 pub struct Stop {
     /// The workspace that has the app.
     pub team: TeamId,
+    /// The organisation that has the app, if it is not a workspace of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enterprise: Option<TeamId>,
     /// Where.
     pub channel: ChannelId,
     /// In which thread.
     pub thread: Ts,
+    /// Whether a thread is there, and not just a message that none has begun at.
+    #[serde(default)]
+    pub in_thread: bool,
     /// The question, if one was named; else whatever goes on in the thread.
     pub question: Option<String>,
     /// Who wants it.
     pub user: Option<UserId>,
+    /// By which the offer goes that was pressed, if only its presser sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<ResponseUrl>,
     /// Slack's name for what told us.
     pub event_id: String,
     /// When we were told.
     pub at: Timestamp,
+}
+
+impl Stop {
+    /// The name of what is to be stopped. A question is known by its id, wherever its button stands.
+    pub fn target(&self) -> String {
+        let thread = || thread_key(&self.team, &self.channel, &self.thread);
+        self.question.clone().unwrap_or_else(thread)
+    }
 }
 
 /// A workspace or an organisation that took something back.
@@ -179,9 +198,12 @@ impl<'a> Envelope<'a> {
         let read = || {
             Some(Stop {
                 team: self.team.clone(),
+                enterprise: self.enterprise.clone(),
                 channel: ChannelId::new(string(self.event, "channel")?).ok()?,
                 thread: Ts::new(string(self.event, "thread_ts")?).ok()?,
+                in_thread: true,
                 question: None,
+                offer: None,
                 user: string(self.event, "user").and_then(|user| UserId::new(user).ok()),
                 event_id: self.event_id.to_owned(),
                 at: self.now,
@@ -255,6 +277,14 @@ impl<'a> Envelope<'a> {
             .iter()
             .find_map(|name| string(event, name))
             .and_then(|team| TeamId::new(team).ok());
+        let forwarded = forwarded::shared(event);
+        let text = text::asked(string(event, "text").unwrap_or_default(), self.own);
+        // Whoever forwards a message and says nothing to it asks by that message.
+        let (text, forwarded) = if text.is_empty() {
+            (forwarded::together(&forwarded), Vec::new())
+        } else {
+            (text, forwarded)
+        };
         Some(Question {
             id: Question::id_of(&self.team, &channel, &ts),
             event_id: self.event_id.to_owned(),
@@ -265,7 +295,8 @@ impl<'a> Envelope<'a> {
             user: UserId::new(string(event, "user")?).ok()?,
             in_thread: thread.as_ref().is_some_and(|thread| *thread != ts),
             thread: thread.unwrap_or_else(|| ts.clone()),
-            text: text::asked(string(event, "text").unwrap_or_default(), self.own),
+            text,
+            forwarded,
             files: files::shared(event),
             channel,
             ts,

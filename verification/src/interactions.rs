@@ -6,9 +6,13 @@ mod tests;
 
 use crate::intake::{Stop, string};
 use crate::reply::{FEEDBACK_ACTION, FeedbackGiven, STOP_ACTION};
+use crate::slack::api::ResponseUrl;
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use interzone_protocol::vocab::Timestamp;
 use serde_json::Value;
+
+/// The longest address that is kept.
+const LONGEST_URL: usize = 2_000;
 
 /// What somebody pressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,10 +63,21 @@ fn stop(payload: &Value, action: &Value, now: Timestamp) -> Option<Stop> {
         user: Some(place.user),
         event_id: format!("stop:{}", Ts::new(string(action, "action_ts")?).ok()?),
         at: now,
+        offer: offer(payload),
+        in_thread: place.in_thread,
+        enterprise: place.enterprise,
         team: place.team,
         channel: place.channel,
         thread: place.thread,
     })
+}
+
+/// By which the pressed message goes. What others see as well is the answer itself, and stays.
+fn offer(payload: &Value) -> Option<ResponseUrl> {
+    let alone = payload.pointer("/container/is_ephemeral") == Some(&Value::Bool(true));
+    let url = string(payload, "response_url").filter(|_| alone);
+    url.filter(|url| url.len() <= LONGEST_URL)
+        .map(ResponseUrl::new)
 }
 
 fn feedback(payload: &Value, action: &Value) -> Option<Pressed> {
@@ -90,9 +105,11 @@ fn question(text: &str) -> Option<String> {
 /// Where something was pressed, and by whom.
 struct Place {
     team: TeamId,
+    enterprise: Option<TeamId>,
     channel: ChannelId,
     message: Ts,
     thread: Ts,
+    in_thread: bool,
     user: UserId,
 }
 
@@ -104,7 +121,9 @@ impl Place {
         let thread = first(&["/container/thread_ts", "/message/thread_ts"]);
         Some(Self {
             team: TeamId::new(first(&["/team/id", "/enterprise/id"])?).ok()?,
+            enterprise: at("/enterprise/id").and_then(|id| TeamId::new(id).ok()),
             channel: ChannelId::new(first(&["/container/channel_id", "/channel/id"])?).ok()?,
+            in_thread: thread.is_some(),
             thread: match thread {
                 Some(thread) => Ts::new(thread).ok()?,
                 None => message.clone(),

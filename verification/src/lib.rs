@@ -25,7 +25,7 @@ pub use attachments::FileLimits;
 pub use doors::router;
 pub use gates::GateOptions;
 pub use options::{AskOptions, Check, ZoneOptions};
-pub use question::{PlaceKind, Question, SharedFile, thread_key};
+pub use question::{Forwarded, PlaceKind, Question, SharedFile, thread_key};
 pub use reply::{
     Carried, Desk, FEEDBACK_ACTION, FeedbackGiven, Feedbacks, Left, LeftOutFile, Live, POSTS,
     PlanError, Poster, ReplyOptions, STOP_ACTION, Ways, answered, failed, refused, stopped,

@@ -36,6 +36,9 @@ pub struct Question {
     pub in_thread: bool,
     /// What was asked, without the mention of us.
     pub text: String,
+    /// What was forwarded with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forwarded: Vec<Forwarded>,
     /// The files that came with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<SharedFile>,
@@ -93,6 +96,22 @@ pub enum PlaceKind {
     Group,
     /// A public channel.
     Channel,
+}
+
+/// A message that was forwarded with a question.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forwarded {
+    /// Who said it, by the name that Slack shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// What they said.
+    pub text: String,
+}
+
+impl fmt::Debug for Forwarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forwarded").finish_non_exhaustive()
+    }
 }
 
 /// A file that came with a question, as the event describes it.

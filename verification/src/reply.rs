@@ -27,6 +27,7 @@ pub use blocks::{FEEDBACK_ACTION, STOP_ACTION};
 pub use effect::{Left, POSTS};
 pub use feedback::{FeedbackGiven, Feedbacks};
 pub use live::Live;
+pub(crate) use plan::not_stopped;
 pub use plan::{LeftOutFile, PlanError, answered, failed, refused, stopped};
 pub use poster::{Carried, Poster};
 pub use shelf::Ways;

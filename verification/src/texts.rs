@@ -117,28 +117,20 @@ pub enum Phrase {
     Stop,
     /// Beside that button.
     StopHint,
-    /// The button was pressed.
-    Stopping,
     /// There is nothing to stop any more.
     NothingToStop,
     /// Only who asked may stop it.
     NotYours,
     /// The agent answered nothing.
     NoAnswer,
-    /// Part of it was not done.
-    Unfinished,
     /// The agent does not take it as it is.
     Rephrase,
     /// No agent is there.
     NoAgent,
-    /// Before the list of the agents.
-    Agents,
     /// The good button.
     Good,
     /// The bad button.
     Bad,
-    /// Thanks for pressing one.
-    Thanks,
 }
 
 /// The sentence for an error.
@@ -178,16 +170,4 @@ pub fn file_not_posted(language: Language, name: &str) -> String {
 /// The sentence for a generated file that is larger than may be posted.
 pub fn file_too_large(language: Language, name: &str) -> String {
     table::file_too_large(language, name)
-}
-
-/// Who can be asked: each by name, with what it does.
-pub fn agents(language: Language, agents: &[(String, String)]) -> String {
-    if agents.is_empty() {
-        return phrase(language, Phrase::NoAgent).to_owned();
-    }
-    let mut list = phrase(language, Phrase::Agents).to_owned();
-    for (name, what) in agents {
-        list.push_str(&format!("\n- **{name}**: {what}"));
-    }
-    list
 }

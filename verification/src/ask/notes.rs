@@ -3,7 +3,7 @@
 
 use crate::attachments::Sent;
 use crate::intake::Stop;
-use crate::question::{Question, thread_key};
+use crate::question::Question;
 use crate::slack::ids::{TeamId, UserId};
 use crate::texts::{Language, LeftOut};
 use interzone_hub::{Hub, HubError};
@@ -45,6 +45,9 @@ pub(super) struct Fixed {
     pub(super) sent: Vec<Sent>,
     #[serde(default)]
     pub(super) left_out: Vec<(String, LeftOut)>,
+    /// What those are called whom the question mentions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) names: Vec<(UserId, String)>,
 }
 
 /// A task that goes on in a thread.
@@ -103,6 +106,13 @@ impl Notes {
         Ok(())
     }
 
+    /// Whether a question has ended, whichever way.
+    pub(crate) async fn has_ended(&self, question: &str) -> Result<bool, HubError> {
+        let key = format!("inbox/{}", ended(question));
+        let claim = self.0.store().claimed(&key, self.0.now()).await?;
+        Ok(claim.is_some())
+    }
+
     /// The task of a question; or what goes on in a thread, or went on last.
     pub(crate) async fn running(&self, key: &str) -> Result<Option<Running>, HubError> {
         self.read(RUNNING, key).await
@@ -114,7 +124,7 @@ impl Notes {
             user: stop.user.clone(),
             at: stop.at,
         };
-        self.write(STOPS, &stopped(stop), &mark, None, DAY).await?;
+        self.write(STOPS, &stop.target(), &mark, None, DAY).await?;
         Ok(())
     }
 
@@ -199,10 +209,9 @@ impl Notes {
     }
 }
 
-/// The key of what is to be stopped. A question is known by its id, wherever its button stands.
-pub(crate) fn stopped(stop: &Stop) -> String {
-    let thread = || thread_key(&stop.team, &stop.channel, &stop.thread);
-    stop.question.clone().unwrap_or_else(thread)
+/// The key under which it is noted that a question has ended.
+pub(super) fn ended(question: &str) -> String {
+    format!("slack/ended/{question}")
 }
 
 /// What a workspace's people did is looked for under its name.

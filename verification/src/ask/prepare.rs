@@ -43,7 +43,7 @@ impl Asking<'_> {
             messages: zone.ask.context_messages,
         };
         let room = self.room().await?;
-        let (context, fetched, answers) = tokio::join!(
+        let ((context, names), fetched, answers) = tokio::join!(
             reader.gather(question, known, at),
             self.fetch(at),
             self.notes.waiting(question),
@@ -56,6 +56,7 @@ impl Asking<'_> {
             answers: answers?,
             sent: fetched.sent.clone(),
             left_out: fetched.left_out,
+            names,
         };
         let ours = fixed.clone();
         let fixed = self.notes.fix(question, fixed).await?;

@@ -2,6 +2,7 @@
 
 use super::notes::Fixed;
 use super::{Asking, NotYet, Notes};
+use crate::context::mentions;
 use crate::question::Question;
 use crate::reply::Live;
 use crate::slack::tokens::Installation;
@@ -199,15 +200,16 @@ async fn begun(notes: Notes, question: Question, task_id: String, client: Client
     }
 }
 
-/// What was asked, without the mention of us.
+/// What was asked, without the mention of us and with others by their names.
 fn text(question: &Question, fixed: &Fixed) -> String {
-    match &fixed.own {
+    let text = match &fixed.own {
         Some(own) => {
             let mention = format!("<@{own}>");
             question.text.replace(&mention, "").trim().to_owned()
         }
         None => question.text.clone(),
-    }
+    };
+    mentions::named(&text, &fixed.names)
 }
 
 /// What a task failed with.

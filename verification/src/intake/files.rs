@@ -24,7 +24,7 @@ pub(super) fn shared(event: &Value) -> Vec<SharedFile> {
     files
 }
 
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value
         .get(name)
         .and_then(Value::as_array)

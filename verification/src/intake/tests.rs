@@ -205,6 +205,38 @@ fn files_come_from_the_message_and_from_what_is_forwarded_in_it() {
 }
 
 #[test]
+fn what_is_forwarded_goes_along_or_is_the_question_itself() {
+    let forwarded = |text: &str| {
+        json!({
+            "is_share": true, "author_name": "Hana", "text": text, "fallback": "x",
+            "from_url": "https://x.slack.com/archives/C9/p1700000000000100",
+        })
+    };
+    let unfurled = json!({"title": "A page", "text": "of the web", "from_url": "https://x.test"});
+    let asked = question(read(dm(json!({
+        "text": "sum up", "attachments": [unfurled, forwarded("up &amp; <https://x.test|down>")],
+    }))));
+    assert_eq!(asked.text, "sum up");
+    let [only] = &asked.forwarded[..] else {
+        panic!("a page is no message");
+    };
+    assert_eq!(only.author.as_deref(), Some("Hana"));
+    assert_eq!(only.text, "up & down (https://x.test)");
+    assert!(!format!("{asked:?}{only:?}").contains("down"));
+
+    let alone = question(read(dm(json!({
+        "text": "", "attachments": [forwarded("what is this?"), forwarded(" ")],
+    }))));
+    assert_eq!(alone.text, "what is this?");
+    assert!(alone.forwarded.is_empty(), "nothing goes along twice");
+
+    let many = vec![forwarded(&"長".repeat(5_000)); 9];
+    let bounded = question(read(dm(json!({"text": "x", "attachments": many}))));
+    let lengths = bounded.forwarded.iter().map(|one| one.text.chars().count());
+    assert_eq!(lengths.collect::<Vec<_>>(), [4_000; 3]);
+}
+
+#[test]
 fn a_file_of_another_company_is_a_stub_that_has_to_be_asked_for() {
     let asked = question(read(dm(json!({
         "subtype": "file_share",

@@ -49,7 +49,7 @@ fn reference(inner: &str) -> String {
         None => own.to_owned(),
     };
     if target.starts_with('@') {
-        // Who it is can be asked by whoever reads this, so the id stays.
+        // Who it is takes a question to Slack, so the id stays until there is time for that.
         return label.map_or_else(|| format!("<{target}>"), |label| format!("@{label}"));
     }
     if let Some(channel) = target.strip_prefix('#') {

@@ -32,6 +32,36 @@ fn a_stop_names_its_question_and_its_thread() {
     assert_eq!(stop.question.as_deref(), Some(QUESTION));
     assert_eq!((stop.thread.as_str(), stop.channel.as_str()), ("1.5", "C1"));
     assert_eq!(stop.user.unwrap().as_str(), "U1");
+    assert!(stop.in_thread);
+    assert_eq!(stop.enterprise, None);
+}
+
+#[test]
+fn only_an_offer_that_one_person_sees_can_be_taken_back() {
+    let action = json!({"action_id": STOP_ACTION, "value": QUESTION, "action_ts": "3.5"});
+    let url = "https://hooks.slack.com/actions/T1/1/x";
+    let mut pressed = payload(action);
+    pressed["response_url"] = json!(url);
+    pressed["enterprise"] = json!({"id": "E1"});
+    let stop = |pressed: &Value| match classify(pressed, at()) {
+        Pressed::Stop(stop) => stop,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        stop(&pressed).offer,
+        None,
+        "that would take the answer away"
+    );
+    pressed["container"] = json!({
+        "type": "message", "message_ts": "2.5", "channel_id": "C1", "is_ephemeral": true,
+    });
+    let read = stop(&pressed);
+    assert_eq!(read.offer, Some(ResponseUrl::new(url)));
+    assert!(!read.in_thread);
+    assert_eq!(read.enterprise.as_ref().unwrap().as_str(), "E1");
+    assert!(!format!("{read:?}").contains("hooks"), "{read:?}");
+    pressed["response_url"] = json!(format!("https://hooks.slack.com/{}", "x".repeat(3_000)));
+    assert_eq!(stop(&pressed).offer, None);
 }
 
 #[test]

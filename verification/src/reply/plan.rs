@@ -5,7 +5,9 @@
 use super::effect::{Act, Effect, Ending, Left, POSTS, Place, Standing};
 use super::markdown::defuse;
 use super::split::{closing, split};
+use crate::intake::Stop;
 use crate::question::{PlaceKind, Question};
+use crate::slack::ids::UserId;
 use crate::texts::{self, Language, LeftOut, Phrase, Refusal};
 use interzone_hub::NewEntry;
 use interzone_protocol::vocab::{InvalidId, InvalidJson, Json, PrincipalId};
@@ -124,6 +126,34 @@ pub fn refused(
         alone: question.place == PlaceKind::Im,
     };
     Ok(vec![Plan::new(question, language)?.entry("refused", tell)?])
+}
+
+/// A press of the button that stops an answer came to nothing, and only who pressed it is told why.
+///
+/// # Errors
+/// See [`PlanError`].
+pub(crate) fn not_stopped(
+    stop: &Stop,
+    user: &UserId,
+    language: Language,
+    why: Phrase,
+) -> Result<NewEntry, PlanError> {
+    let place = Place {
+        team: stop.team.clone(),
+        enterprise: stop.enterprise.clone(),
+        channel: stop.channel.clone(),
+        thread: stop.thread.clone(),
+        asked: stop.thread.clone(),
+        question: stop.target(),
+    };
+    let tell = Act::Tell {
+        user: user.clone(),
+        text: texts::phrase(language, why).to_owned(),
+        in_thread: stop.in_thread,
+        alone: false,
+    };
+    let key = format!("{}/{user}", stop.event_id);
+    Plan::at(place, language)?.entry(&key, tell)
 }
 
 /// The files of a result: their ids and names.

@@ -284,6 +284,7 @@ pub(super) fn question() -> Question {
         ts,
         in_thread: false,
         text: "how much?".to_owned(),
+        forwarded: Vec::new(),
         files: Vec::new(),
         asked_at: Timestamp::from_millis(0),
     }

@@ -15,6 +15,7 @@ mod method;
 pub mod oauth;
 mod pace;
 pub mod reactions;
+mod respond;
 #[cfg(test)]
 mod tests;
 pub mod users;
@@ -22,6 +23,7 @@ pub mod users;
 pub use args::Args;
 pub use error::SlackError;
 pub use method::Method;
+pub use respond::ResponseUrl;
 
 use super::tokens::Installation;
 use answer::Answer;

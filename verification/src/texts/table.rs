@@ -124,7 +124,6 @@ pub(super) const fn phrase(phrase: Phrase) -> Both {
         Phrase::Thinking => both("考えています…", "is thinking…"),
         Phrase::Stop => both("停止", "Stop"),
         Phrase::StopHint => both("回答を作成しています。", "Working on the answer."),
-        Phrase::Stopping => both("停止しています…", "Stopping…"),
         Phrase::NothingToStop => both(
             "この回答はもう終わっています。",
             "This answer is already finished.",
@@ -134,10 +133,6 @@ pub(super) const fn phrase(phrase: Phrase) -> Both {
             "Only the person who asked can stop this.",
         ),
         Phrase::NoAnswer => both("回答を得られませんでした。", "There was no answer to this."),
-        Phrase::Unfinished => both(
-            "（一部の処理は完了していません。）",
-            "(Part of this was not finished.)",
-        ),
         Phrase::Rephrase => both(
             "この内容は受け付けられませんでした。表現を変えてもう一度お試しください。",
             "This could not be accepted. Please rephrase it and try again.",
@@ -146,13 +141,8 @@ pub(super) const fn phrase(phrase: Phrase) -> Both {
             "いま対応できるエージェントがありません。しばらくしてからもう一度お試しください。",
             "No agent is available at the moment. Please try again later.",
         ),
-        Phrase::Agents => both("利用できるエージェント：", "Agents you can ask:"),
         Phrase::Good => both("役に立った", "Helpful"),
         Phrase::Bad => both("役に立たなかった", "Not helpful"),
-        Phrase::Thanks => both(
-            "フィードバックをありがとうございます。",
-            "Thank you for your feedback.",
-        ),
     }
 }
 

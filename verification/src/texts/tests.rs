@@ -24,17 +24,13 @@ const PHRASES: &[Phrase] = &[
     Phrase::Thinking,
     Phrase::Stop,
     Phrase::StopHint,
-    Phrase::Stopping,
     Phrase::NothingToStop,
     Phrase::NotYours,
     Phrase::NoAnswer,
-    Phrase::Unfinished,
     Phrase::Rephrase,
     Phrase::NoAgent,
-    Phrase::Agents,
     Phrase::Good,
     Phrase::Bad,
-    Phrase::Thanks,
 ];
 
 const REASONS: &[LeftOut] = &[
@@ -88,9 +84,6 @@ fn all(language: Language) -> Vec<(String, String)> {
         "file too large".to_owned(),
         file_too_large(language, "a.csv"),
     ));
-    let who = [("demo".to_owned(), "answers".to_owned())];
-    said.push(("agents".to_owned(), agents(language, &who)));
-    said.push(("no agents".to_owned(), agents(language, &[])));
     said
 }
 

@@ -5,7 +5,7 @@ use crate::hub::Hub;
 use crate::outbox::OutboxEntry;
 use crate::ports::Op;
 use crate::task::{Push, Task};
-use interzone_protocol::vocab::{DeliveryId, Json, Timestamp};
+use interzone_protocol::vocab::{DeliveryId, Json, TaskId, Timestamp};
 use serde::Serialize;
 
 impl Push {

@@ -214,6 +214,71 @@ async fn fault_10_the_newest_messages_go_along_with_who_said_them() {
 }
 
 #[tokio::test]
+async fn whoever_is_mentioned_goes_by_name() {
+    let world = World::new().await;
+    let slack = &world.playground;
+    let thread = slack
+        .post(seed::HANA, seed::GENERAL, "ask <@U0ALEX> or <@U0NOBODY>")
+        .unwrap();
+    let ts = slack
+        .reply(
+            seed::ALEX,
+            seed::GENERAL,
+            &thread,
+            "@interzone what did <@U0HANA> and <@U0NOBODY> mean?",
+        )
+        .unwrap();
+    assert_eq!(world.sign(seed::GENERAL, &ts).await, "white_check_mark");
+    let asked = &world.agent.asked()[0];
+    let name = slack.look(|workspace| workspace.user(seed::ALEX).unwrap().display_name.clone());
+    assert_eq!(asked["text"], "what did @花子 and <@U0NOBODY> mean?");
+    assert_eq!(
+        asked["context"][0]["text"],
+        format!("ask @{name} or <@U0NOBODY>")
+    );
+}
+
+#[tokio::test]
+async fn a_forwarded_message_goes_along_with_who_said_it() {
+    let world = World::new().await;
+    let slack = &world.playground;
+    slack.send_event(json!({
+        "type": "message", "channel": seed::DM_ALEX, "channel_type": "im", "user": seed::ALEX,
+        "ts": "1700000000.000100", "text": "sum up",
+        "attachments": [{"is_share": true, "author_name": "Hana", "text": "<@U0HANA> was here"}],
+    }));
+    world.agent.has_begun(1).await;
+    world.quiet().await;
+    assert_eq!(
+        world.agent.asked()[0]["context"],
+        json!([{"role": "user", "user": "Hana (forwarded message)", "text": "@花子 was here"}])
+    );
+}
+
+#[tokio::test]
+async fn our_own_words_are_no_question_even_if_slack_does_not_say_whose_they_are() {
+    let world = World::new().await;
+    let body = json!({
+        "type": "event_callback", "event_id": "EvOwn", "team_id": seed::TEAM,
+        "event": {
+            "type": "message", "channel": seed::DM_ALEX, "user": seed::BOT_USER,
+            "ts": "1700000000.000100", "text": "an answer",
+        },
+    });
+    let zone = world.running().zone.clone();
+    zone.take_event(body.to_string().as_bytes()).await.unwrap();
+    world.quiet().await;
+    assert_eq!(world.audited(1).await[0]["outcome"], "own");
+    assert!(world.agent.asked().is_empty());
+    let told = |call: &interzone_playground::Call| call.method.starts_with("chat.");
+    assert!(
+        !world
+            .playground
+            .look(|workspace| workspace.calls().any(told))
+    );
+}
+
+#[tokio::test]
 async fn a_linked_thread_goes_along_only_if_the_asker_may_read_it() {
     let world = World::new().await;
     let slack = &world.playground;

@@ -71,6 +71,8 @@ async fn fault_1_what_is_not_signed_is_not_believed() {
     let good = || signature(time, &body);
     let mut twice = headers(time.to_string(), good());
     twice.push(("x-slack-signature", good()));
+    let mut two_times = headers(time.to_string(), good());
+    two_times.push(("x-slack-request-timestamp", time.to_string()));
     for (why, headers) in [
         ("nothing", Vec::new()),
         ("no time", vec![("x-slack-signature", good())]),
@@ -88,6 +90,7 @@ async fn fault_1_what_is_not_signed_is_not_believed() {
             headers(time.to_string(), signature(time, "{}")),
         ),
         ("twice", twice),
+        ("two times", two_times),
         ("empty", headers(time.to_string(), String::new())),
     ] {
         for path in ["/slack/events", "/slack/interactions"] {

@@ -1,7 +1,7 @@
 //! Stopping: what goes on, what has not begun, and only by who asked. And what people think of answers.
 
 use super::{PATIENCE, Setup, World};
-use interzone_playground::seed;
+use interzone_playground::{Message, seed};
 use interzone_verification::slack::socket::{Ack, Envelopes};
 use interzone_verification::{AskOptions, FEEDBACK_ACTION, Question, STOP_ACTION};
 use serde_json::json;
@@ -35,6 +35,76 @@ async fn a_button_stops_what_goes_on() {
     world.quiet().await;
     assert_eq!(world.answers(seed::DM_ALEX, &ts).len(), 1);
     assert_eq!(world.audited(1).await[0]["outcome"], "stopped");
+}
+
+#[tokio::test]
+async fn who_presses_for_somebody_else_or_too_late_is_told_and_the_offer_goes() {
+    let world = World::new().await;
+    let slack = &world.playground;
+    let ts = slack
+        .post(seed::ALEX, seed::GENERAL, "@interzone wait for it")
+        .unwrap();
+    world.agent.has_begun(1).await;
+    let offers = |workspace: &interzone_playground::Workspace| {
+        let is_offer = |message: &&Message| json!(message.blocks).to_string().contains(STOP_ACTION);
+        let offer = workspace.ephemerals().find(is_offer);
+        offer.map(|offer| offer.ts.clone())
+    };
+    let offer = slack.wait(PATIENCE, offers).await.expect("no offer");
+    let press = |user: &str| {
+        let team = seed::TEAM.parse().unwrap();
+        let channel = seed::GENERAL.parse().unwrap();
+        let question = Question::id_of(&team, &channel, &ts.parse().unwrap());
+        bytes::Bytes::from(
+            json!({
+                "type": "block_actions", "team": {"id": seed::TEAM}, "user": {"id": user},
+                "container": {"message_ts": "1.5", "channel_id": seed::GENERAL, "thread_ts": ts},
+                "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": "9.9"}],
+            })
+            .to_string(),
+        )
+    };
+    let zone = &world.running().zone;
+    let mallory = zone.envelope("interactive", press(seed::MALLORY)).await;
+    assert_eq!(mallory, Ack::Done);
+    let told = world.told(seed::MALLORY).await;
+    assert_eq!(told, "Only the person who asked can stop this.");
+
+    world.agent.finish("done after all");
+    assert_eq!(world.sign(seed::GENERAL, &ts).await, "white_check_mark");
+    world.quiet().await;
+    slack
+        .press(seed::ALEX, seed::GENERAL, &offer, STOP_ACTION, None)
+        .unwrap();
+    let late = |workspace: &interzone_playground::Workspace| {
+        let told = workspace.ephemerals().map(Message::shown);
+        let late = told.filter(|told| told == "This answer is already finished.");
+        (late.count() == 1 && offers(workspace).is_none()).then_some(())
+    };
+    let late = slack.wait(PATIENCE, late).await;
+    late.expect("it is told, and the offer is gone");
+}
+
+#[tokio::test]
+async fn an_offer_that_is_pressed_in_time_goes_without_a_word() {
+    let world = World::new().await;
+    let slack = &world.playground;
+    let ts = slack
+        .post(seed::ALEX, seed::GENERAL, "@interzone wait for it")
+        .unwrap();
+    let offer = slack
+        .wait(PATIENCE, |workspace| {
+            workspace.ephemerals().next().map(|offer| offer.ts.clone())
+        })
+        .await
+        .expect("no offer");
+    slack
+        .press(seed::ALEX, seed::GENERAL, &offer, STOP_ACTION, None)
+        .unwrap();
+    assert_eq!(world.sign(seed::GENERAL, &ts).await, "octagonal_sign");
+    world.quiet().await;
+    let left = slack.look(|workspace| workspace.ephemerals().count());
+    assert_eq!(left, 0, "it is gone, and nothing came in its place");
 }
 
 fn stopped(channel: &str, thread: &str, user: &str) -> serde_json::Value {

@@ -1,6 +1,6 @@
 //! The offer to stop an answer that takes long. A message that is changed has the button on itself; one
-//! that grows cannot have it taken away again, so there the offer is made to who asked alone, once, and
-//! goes when they load the page.
+//! that grows cannot have it taken away again, so there the offer is made to who asked alone, once. It goes
+//! when they press it, or load the page: Slack gives nobody another way to take it back.
 
 use super::{Said, Shown, over};
 use crate::reply::blocks;

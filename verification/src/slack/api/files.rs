@@ -223,7 +223,7 @@ impl Slack {
     }
 
     /// Reads an address that must be Slack's.
-    fn slacks(&self, what: &'static str, url: &str) -> Result<Url, SlackError> {
+    pub(super) fn slacks(&self, what: &'static str, url: &str) -> Result<Url, SlackError> {
         let url = Url::parse(url).ok();
         url.filter(|url| self.inner.hosts.allows(url))
             .ok_or(SlackError::ForbiddenHost { what })

@@ -3,7 +3,7 @@
 use super::chat::{AppendStream, Ephemeral, Post, StartStream, StopStream, Update};
 use super::conversations::Thread;
 use super::oauth::OauthApp;
-use super::{Args, Method, Slack, SlackError, SlackSetupError};
+use super::{Args, Method, ResponseUrl, Slack, SlackError, SlackSetupError};
 use crate::slack::fake::{FakeSlack, Reply, Seen};
 use crate::slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 use crate::slack::tokens::{BotToken, Installation};
@@ -529,6 +529,24 @@ async fn no_file_is_asked_for_or_sent_elsewhere() {
     assert!(matches!(error, SlackError::ForbiddenHost { .. }));
     assert!(other.seen().is_empty());
     assert_eq!(fake.seen().len(), 1, "the one that was sent on");
+}
+
+#[tokio::test]
+async fn what_was_pressed_is_taken_back_without_a_token_and_nowhere_else() {
+    let fake = FakeSlack::start(|_| ok(json!({}))).await;
+    let slack = slack(&fake.api());
+    let url = ResponseUrl::new(format!("{}/actions/T1/1/x", fake.origin));
+    slack.take_back(&url).await.unwrap();
+    let seen = fake.seen().pop().unwrap();
+    assert_eq!(seen.header("authorization"), None);
+    assert_eq!(seen.header("content-type"), Some("application/json"));
+    assert_eq!(seen.body, r#"{"delete_original":true}"#);
+    let elsewhere = FakeSlack::start(|_| ok(json!({}))).await;
+    for url in [elsewhere.origin.as_str(), "http://hooks.slack.com/x", "x"] {
+        let error = slack.take_back(&ResponseUrl::new(url)).await.unwrap_err();
+        assert!(matches!(error, SlackError::ForbiddenHost { .. }), "{url}");
+    }
+    assert!(elsewhere.seen().is_empty());
 }
 
 #[tokio::test]
