@@ -6,7 +6,7 @@ use interzone_hub::{Hub, HubError};
 use interzone_protocol::vocab::AgentId;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,12 +20,26 @@ pub(super) struct Claims {
     floor: Arc<Floor>,
     /// With which agent the next round begins, when there is not room for all.
     first: usize,
+    /// A place that was waited for because the node was full.
+    kept: Option<OwnedSemaphorePermit>,
+}
+
+/// What came of a look for work.
+struct Looked {
+    /// Whether there was anything.
+    found: bool,
+    /// Whether agents have seats and the node has no place for them.
+    crowded: bool,
 }
 
 impl Claims {
     pub(super) const fn new(hub: Hub, floor: Arc<Floor>) -> Self {
-        let first = 0;
-        Self { hub, floor, first }
+        Self {
+            hub,
+            floor,
+            first: 0,
+            kept: None,
+        }
     }
 
     /// Claims whenever there may be work and there is room, until told to stop; then waits for what
@@ -35,11 +49,22 @@ impl Claims {
         let (bell, stop) = (&floor.bell, &floor.stop);
         loop {
             let (found, failed) = match self.claim(stop).await {
-                Ok(found) => {
+                Ok(Looked { crowded: true, .. }) => {
                     heart.well();
-                    (found, None)
+                    self.kept = self.wait_for_place(&heart).await;
+                    if stop.is_cancelled() {
+                        break;
+                    }
+                    continue;
                 }
-                Err(error) => (true, Some(heart.failed(&error))),
+                Ok(looked) => {
+                    heart.well();
+                    (looked.found, None)
+                }
+                Err(error) => {
+                    self.kept = None;
+                    (true, Some(heart.failed(&error)))
+                }
             };
             let looked = Instant::now();
             // While the store is in trouble nobody else's hints make it better.
@@ -50,25 +75,52 @@ impl Claims {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+        // Nobody sits on what was kept.
+        self.kept = None;
         // Whoever stops the workers decides how long this may take; the attendants know.
         floor.empty().await;
     }
 
-    /// Claims what there is room for. Tells whether there was anything.
-    async fn claim(&mut self, stop: &CancellationToken) -> Result<bool, HubError> {
+    /// Waits for a place while the node is full. Tasks that begin as they are made take every place that
+    /// they find free, of whichever agent they are; who waits gets the next one all the same.
+    async fn wait_for_place(&self, heart: &Heart) -> Option<OwnedSemaphorePermit> {
+        let place = self.floor.place();
+        tokio::pin!(place);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.floor.stop.cancelled() => return None,
+                place = &mut place => return place,
+                () = tokio::time::sleep(self.floor.options.look_every) => heart.beat(),
+            }
+        }
+    }
+
+    /// How many places there are on the node for what is found.
+    fn room(&self) -> usize {
+        let kept = usize::from(self.kept.is_some());
+        self.floor.node.available_permits().saturating_add(kept)
+    }
+
+    /// Claims what there is room for.
+    async fn claim(&mut self, stop: &CancellationToken) -> Result<Looked, HubError> {
         let mut found = false;
-        let rounds = self.rounds();
+        let wanted = self.wanted();
+        let crowded = self.room() == 0 && !wanted.is_empty();
         // Without room nobody knows what waits.
-        let mut more = rounds.is_empty();
-        for wanted in rounds {
+        let mut left: Vec<AgentId> = match wanted.is_empty() || crowded {
+            true => self.floor.ids().collect(),
+            false => Vec::new(),
+        };
+        for wanted in self.rounds(wanted) {
             // Earlier rounds may have used up the room.
-            let room = self.floor.node.available_permits();
+            let room = self.room();
+            if room == 0 || stop.is_cancelled() {
+                left.extend(wanted.into_iter().map(|(agent, _)| agent));
+                continue;
+            }
             let fits = |(agent, count): (AgentId, usize)| (agent, count.min(room));
             let wanted: Vec<_> = wanted.into_iter().map(fits).collect();
-            if room == 0 || stop.is_cancelled() {
-                more = true;
-                break;
-            }
             let options = &self.floor.options;
             let runs = self
                 .hub
@@ -76,30 +128,36 @@ impl Claims {
                 .await?;
             found |= !runs.is_empty();
             // Who gets all that was asked for may leave some behind.
-            more |= wanted.iter().any(|(agent, count)| {
+            let sated = wanted.into_iter().filter(|(agent, count)| {
                 let got = runs.iter().filter(|run| run.item().agent == *agent);
                 got.count() >= *count
             });
+            left.extend(sated.map(|(agent, _)| agent));
             for run in runs {
-                self.floor.take(run);
+                let kept = self.kept.take();
+                self.floor.take(run, kept);
             }
         }
-        self.floor.more_waits(more);
-        Ok(found)
+        // Nothing was found for it, so it is free again before anybody is told that something waits.
+        self.kept = None;
+        self.floor.more_waits(&left);
+        Ok(Looked { found, crowded })
+    }
+
+    /// How many runs of each agent there are seats for.
+    fn wanted(&self) -> Vec<(AgentId, usize)> {
+        let seats = self.floor.agents.iter();
+        seats
+            .map(|seats| (seats, seats.free.available_permits()))
+            .filter(|(seats, free)| *free > 0 && seats.agent.is_available())
+            .map(|(seats, free)| (seats.agent.info().id.clone(), free))
+            .collect()
     }
 
     /// What to ask the store for: all at once if there is room for all, else agent by agent, each time
     /// beginning with another.
-    fn rounds(&mut self) -> Vec<Vec<(AgentId, usize)>> {
-        let room = self.floor.node.available_permits();
-        let mut wanted: Vec<_> = self
-            .floor
-            .agents
-            .iter()
-            .map(|seats| (seats, seats.free.available_permits()))
-            .filter(|(seats, free)| *free > 0 && seats.agent.is_available())
-            .map(|(seats, free)| (seats.agent.info().id.clone(), free))
-            .collect();
+    fn rounds(&mut self, mut wanted: Vec<(AgentId, usize)>) -> Vec<Vec<(AgentId, usize)>> {
+        let room = self.room();
         if wanted.is_empty() || room == 0 {
             return Vec::new();
         }

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use interzone_hub::{Agent, Birth, Hub, Run, Seat};
 use interzone_protocol::vocab::AgentId;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -63,21 +63,43 @@ impl Floor {
         })
     }
 
+    /// Whoever works here.
+    pub(super) fn ids(&self) -> impl Iterator<Item = AgentId> {
+        self.agents
+            .iter()
+            .map(|seats| seats.agent.info().id.clone())
+    }
+
     fn seats(&self, agent: &AgentId) -> Option<&Seats> {
         let mut agents = self.agents.iter();
         agents.find(|seats| seats.agent.info().id == *agent)
     }
 
-    /// Says whether something may wait for a seat, so that it is looked for when one is free.
-    pub(super) fn more_waits(&self, hungry: bool) {
-        self.hungry.store(hungry, Ordering::Relaxed);
+    /// Says for which agents something may wait, so that it is looked for when a seat is free.
+    pub(super) fn more_waits(&self, left: &[AgentId]) {
+        self.hungry.store(!left.is_empty(), Ordering::Relaxed);
+        // Either whoever gets up now sees it, or the seat is seen here.
+        fence(Ordering::SeqCst);
+        let mut left = left.iter().filter_map(|agent| self.seats(agent));
+        let free = |seats: &Seats| seats.free.available_permits() > 0;
+        if self.node.available_permits() > 0
+            && left.any(|seats| free(seats) && seats.agent.is_available())
+        {
+            self.bell.notify_one();
+        }
+    }
+
+    /// A place on the node, once one is free. Whoever waits for it comes before those who only take what
+    /// is free at the moment.
+    pub(super) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.node.clone().acquire_owned().await.ok()
     }
 
     /// A seat for a run that begins with its task, if one is free.
     pub(super) fn seat(self: &Arc<Self>, agent: &AgentId) -> Option<Seat> {
         let seats = self.seats(agent).filter(|seats| seats.agent.is_available());
         let seats = seats.filter(|_| !self.stop.is_cancelled())?;
-        let places = self.places(seats)?;
+        let places = self.places(seats, None)?;
         let (floor, agent) = (Arc::downgrade(self), seats.agent.clone());
         Some(Seat {
             node: self.options.node.clone(),
@@ -96,15 +118,16 @@ impl Floor {
         })
     }
 
-    /// Has a run that was found in the queue attended. Others may have taken the seat that was free when
-    /// it was looked for; then it waits for one, and goes back if that takes too long.
-    pub(super) fn take(&self, run: Arc<Run>) {
+    /// Has a run that was found in the queue attended, at the place that was kept for it if there is one.
+    /// Others may have taken the seat that was free when it was looked for; then it waits for one, and
+    /// goes back if that takes too long or the node leaves.
+    pub(super) fn take(&self, run: Arc<Run>, kept: Option<OwnedSemaphorePermit>) {
         let Some(seats) = self.seats(&run.item().agent) else {
             return;
         };
         let (attendant, agent) = (self.attendant.clone(), seats.agent.clone());
         // At once, so that the next look counts it.
-        if let Some(places) = self.places(seats) {
+        if let Some(places) = self.places(seats, kept) {
             self.work(async move {
                 attendant.attend(agent, run).await;
                 drop(places);
@@ -112,20 +135,28 @@ impl Floor {
             return;
         }
         let (node, own) = (self.node.clone(), seats.free.clone());
-        let patience = self.options.lease / 3;
+        let (patience, stop) = (self.options.lease / 3, self.stop.clone());
         self.work(async move {
-            let places = async { (node.acquire_owned().await, own.acquire_owned().await) };
-            match tokio::time::timeout(patience, places).await {
-                Ok((Ok(_node), Ok(_own))) => attendant.attend(agent, run).await,
+            // The agent's own seat first: who waits for that must not keep a place from other agents.
+            let places = async { (own.acquire_owned().await, node.acquire_owned().await) };
+            let places = tokio::select! {
+                biased;
+                () = stop.cancelled() => None,
+                places = tokio::time::timeout(patience, places) => places.ok(),
+            };
+            match places {
+                Some((Ok(_own), Ok(_node))) => attendant.attend(agent, run).await,
                 _ => attendant.leave(&run).await,
             }
         });
     }
 
-    /// A seat, if one is free.
-    fn places(&self, seats: &Seats) -> Option<Places> {
+    /// A seat, if one is free; at this place on the node if one was kept.
+    fn places(&self, seats: &Seats, kept: Option<OwnedSemaphorePermit>) -> Option<Places> {
         let free = |room: &Arc<Semaphore>| room.clone().try_acquire_owned().ok();
-        Some((free(&self.node)?, free(&seats.free)?))
+        let own = free(&seats.free)?;
+        let node = kept.or_else(|| free(&self.node))?;
+        Some((node, own))
     }
 
     /// Begins work that ends with a look for more, if more may wait.
@@ -137,6 +168,8 @@ impl Floor {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
                 tracing::error!("whoever attended a run broke; its task is taken up again when its lease is over");
             }
+            // The seat is free by now.
+            fence(Ordering::SeqCst);
             if hungry.load(Ordering::Relaxed) {
                 bell.notify_one();
             }

@@ -28,6 +28,8 @@ macro_rules! contract {
 }
 
 #[cfg(test)]
+mod births;
+#[cfg(test)]
 mod blobs;
 #[cfg(test)]
 mod claims;

@@ -184,6 +184,38 @@ impl Hand {
             self.store.commit(commit)
         })
     }
+
+    /// The same for a task that is begun as it is made: claims one piece of work along with it, and says
+    /// which.
+    async fn commit_and_claim(&self, ops: Vec<Op>, wish: &WorkClaim) -> Result<(), StoreError> {
+        let items = patiently!(self, {
+            let commit = Commit {
+                id: RandomIds.next(now()),
+                at: now(),
+                fence: None,
+                epoch: None,
+                ops: ops.clone(),
+            };
+            self.store.commit_and_claim(commit, wish)
+        })?;
+        for item in items {
+            self.say(Fact::Claimed {
+                task: item.task_id.to_string(),
+                claim: item.claim,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A wish for one piece of work, which is never over.
+fn one_for(node: &str) -> Result<WorkClaim, Fault> {
+    Ok(WorkClaim {
+        node: node.to_owned(),
+        wanted: vec![(AgentId::new("agent")?, 1)],
+        now: now(),
+        until: much_later(),
+    })
 }
 
 fn subscription(id: &str) -> Result<Subscription, Fault> {
@@ -295,14 +327,22 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
 }
 
 /// Writes tasks of its own, which nobody else touches, and the shared one, which everybody does.
+/// Every other task of its own is claimed for as it is made.
 async fn write(hand: Hand, own: String, shared: String) -> Result<(), Fault> {
-    for number in 0.. {
+    let wish = one_for(&own)?;
+    for number in 0_u64.. {
         let id = format!("{own}-{number}");
         for revision in 1..=LENGTH {
             if !hand.goes_on() {
                 return Ok(());
             }
-            match hand.commit(step(&id, revision)?, None).await {
+            let ops = step(&id, revision)?;
+            let written = if revision == 1 && number.is_multiple_of(2) {
+                hand.commit_and_claim(ops, &wish).await
+            } else {
+                hand.commit(ops, None).await
+            };
+            match written {
                 Ok(()) => hand.say(Fact::Wrote {
                     task: id.clone(),
                     revision,
@@ -376,12 +416,7 @@ async fn carry(hand: Hand) -> Result<(), Fault> {
 
 /// Claims work, and ends every second piece of it under its fence.
 async fn work(hand: Hand, node: String) -> Result<(), Fault> {
-    let wish = WorkClaim {
-        node: node.clone(),
-        wanted: vec![(AgentId::new("agent")?, 1)],
-        now: now(),
-        until: much_later(),
-    };
+    let wish = one_for(&node)?;
     let mut count = 0_u64;
     while hand.goes_on() {
         let claimed = patiently!(hand, hand.store.claim_work(&wish));

@@ -198,6 +198,13 @@ impl Told {
             assert!(!self.ended.contains(&task), "{task} was ended");
             let before = self.claims.get(&task).copied().unwrap_or(0);
             assert!(item.claim > before, "{task}: {} after {before}", item.claim);
+            // Where everything was told, a claim that nobody heard of is one that was lost.
+            let told = 1 + u32::from(before > 0);
+            assert!(
+                untold > 0 || item.attempt == told,
+                "{task} was claimed {} times, this one included, and not {told}",
+                item.attempt
+            );
             assert!(claimed.insert(task));
         }
         let lost: Vec<_> = tasks

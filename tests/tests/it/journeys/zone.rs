@@ -207,7 +207,7 @@ impl Zone {
         let (process, ready) = Process::start("execute", &self.config, self.world.folder.path());
         self.process = Some(process);
         let line = soon("the line that says where it serves", ready).await;
-        let line = line.unwrap_or_else(|_| panic!("it ended before it was ready"));
+        let line = line.unwrap_or_else(|_| panic!("it ended before it was ready: {}", self.log()));
         assert!(line.contains(&self.url), "{line:?} names {}", self.url);
     }
 

@@ -16,20 +16,44 @@ use interzone_protocol::vocab::{
 use interzone_store::sqlite::SqliteStore;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 
 /// A store, and how often it was asked for what.
 pub(crate) struct Counting {
     store: SqliteStore,
     asked: Mutex<BTreeMap<&'static str, usize>>,
+    /// Where the answers to looks for work wait, if they do.
+    looks: OnceLock<Arc<Semaphore>>,
 }
 
 impl Counting {
     pub(crate) fn new(store: SqliteStore) -> Arc<Self> {
-        let asked = Mutex::default();
-        Arc::new(Self { store, asked })
+        Arc::new(Self {
+            store,
+            asked: Mutex::default(),
+            looks: OnceLock::new(),
+        })
+    }
+
+    /// From now on a look for work is answered only when it is let go. What it has claimed is claimed
+    /// before, and then it counts as `held_look`.
+    pub(crate) fn hold_looks(&self) -> Arc<Semaphore> {
+        let looks = self.looks.get_or_init(|| Arc::new(Semaphore::new(0)));
+        looks.clone()
+    }
+
+    /// Waits until it is asked for something, and forgets what it was asked for before.
+    pub(crate) async fn is_asked_for(&self, what: &str) {
+        let asked = async {
+            while !self.was_asked_for(what) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let asked = tokio::time::timeout(Duration::from_secs(20), asked).await;
+        assert!(asked.is_ok(), "nobody asks for {what}");
+        self.asked();
     }
 
     fn note(&self, what: &'static str) {
@@ -137,7 +161,12 @@ impl StreamStore for Counting {
 impl WorkStore for Counting {
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>, StoreError> {
         self.note("claim_work");
-        self.store.claim_work(claim).await
+        let items = self.store.claim_work(claim).await;
+        if let Some(looks) = self.looks.get() {
+            self.note("held_look");
+            looks.acquire().await.unwrap().forget();
+        }
+        items
     }
 
     async fn commit_and_claim(

@@ -205,7 +205,10 @@ impl Node {
         let (process, ready) = Process::start("verify", &self.config, &self.folder);
         self.process = Some(process);
         let line = soon("the line that says that it serves", ready).await;
-        let line = line.unwrap_or_else(|_| panic!("it ended before it was ready"));
+        let line = line.unwrap_or_else(|_| {
+            let printed = self.process.as_ref().unwrap().printed();
+            panic!("it ended before it was ready: {printed}")
+        });
         assert!(line.contains("ready"), "{line}");
     }
 
