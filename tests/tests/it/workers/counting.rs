@@ -7,8 +7,9 @@ use interzone_hub::ports::{
     WorkClaim, WorkItem, WorkStore,
 };
 use interzone_hub::{
-    Acked, BlobId, Charge, Event, OutboxEntry, Packed, Purged, Push, Rate, Retention, Settlement,
-    SignalDelivery, Stream, Subject, Subscription, Task, TaskQuery, WholeTask,
+    Acked, BlobId, Carried, Charge, Event, OutboxEntry, Packed, Purged, Push, Rate, Retention,
+    Settlement, SignalDelivery, Stream, StreamQuery, Subject, Subscription, Task, TaskQuery,
+    WholeTask,
 };
 use interzone_protocol::vocab::{
     Artifact, DeliveryId, Message, SignalId, StreamId, SubscriptionId, TaskId, Timestamp,
@@ -155,6 +156,10 @@ impl StreamStore for Counting {
     ) -> Result<Vec<Stream>, StoreError> {
         self.store.idle_streams(before, limit).await
     }
+
+    async fn streams(&self, query: &StreamQuery) -> Result<Vec<Stream>, StoreError> {
+        self.store.streams(query).await
+    }
 }
 
 #[async_trait]
@@ -246,6 +251,10 @@ impl OutboxStore for Counting {
 
     async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
         self.store.replay_outbox(id, now).await
+    }
+
+    async fn carried(&self, channel: &str, keys: &[String]) -> Result<Vec<Carried>, StoreError> {
+        self.store.carried(channel, keys).await
     }
 
     async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
