@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Programs of others that the tests talk to: the ACP Python SDK, a certified OAuth2 server, AWS's own
-# judge of signatures, Slack's SDKs and what they need, of the versions that tests/peers/ pins, from whatever
-# registries the machine uses. They are installed once, below the target folder, and again when the
-# pins change.
+# judge of signatures, Slack's SDKs, a Slack emulator and what they need, of the versions that tests/peers/
+# pins, from whatever registries the machine uses. They are installed once, below the target folder, and
+# again when the pins change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -66,6 +66,16 @@ install_node() {
   echo "$stamp" >"$NODE_FOLDER/stamp"
 }
 
+# The emulator needs a newer Node than most machines have, so one comes along where npm has it; elsewhere the
+# machine's own must do.
+newer_node() {
+  local own
+  for own in "$NODE_FOLDER"/node_modules/node-linux-*/bin/node; do
+    [[ -x $own ]] && echo "$own" && return
+  done
+  echo node
+}
+
 case ${1:-} in
   install)
     install_python
@@ -74,6 +84,7 @@ case ${1:-} in
   env)
     printf 'export INTERZONE_TEST_PYTHON=%q\n' "$PYTHON_FOLDER/bin/python"
     printf 'export INTERZONE_TEST_NODE_MODULES=%q\n' "$NODE_FOLDER/node_modules"
+    printf 'export INTERZONE_TEST_NEWER_NODE=%q\n' "$(newer_node)"
     ;;
   *) usage && [[ ${1:-} == --help ]] ;;
 esac

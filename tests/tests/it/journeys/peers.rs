@@ -33,6 +33,11 @@ pub(crate) fn node_modules() -> String {
     told("INTERZONE_TEST_NODE_MODULES")
 }
 
+/// A Node that is new enough for the Slack emulator.
+pub(crate) fn newer_node() -> String {
+    told("INTERZONE_TEST_NEWER_NODE")
+}
+
 /// A program of `tests/peers/`.
 pub(crate) fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

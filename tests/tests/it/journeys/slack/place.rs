@@ -104,6 +104,26 @@ impl Plan {
     }
 
     pub(crate) async fn start(self) -> Place {
+        let (ground, execution) = self.ground().await;
+        let options = PlaygroundOptions {
+            trust: Trust::system_and(&[ground.folder.join("ca.pem")]).unwrap(),
+            ..ground.slack.clone()
+        };
+        let slack = Playground::start(options).await.unwrap();
+        let nodes = ground.nodes(&execution, &slack.api_url()).await;
+        let place = Place {
+            nodes,
+            slack,
+            execution,
+        };
+        if !ground.is_socket() {
+            place.send_to(0);
+        }
+        place
+    }
+
+    /// The Execution Zone, which runs, and all that Verification Zones need before they are started.
+    pub(crate) async fn ground(self) -> (Ground, Zone) {
         let execution = self.execution.start().await;
         let folder = execution.world.folder.path().to_owned();
         let added = Command::new(binary())
@@ -118,15 +138,35 @@ impl Plan {
         fs::write(folder.join("signing.txt"), SIGNING_SECRET).unwrap();
         fs::write(folder.join("bot.txt"), BOT_TOKEN).unwrap();
         fs::write(folder.join("app.txt"), self.slack.app_token.expose()).unwrap();
-
-        let socket = self.slack.mode == Mode::Socket;
-        let options = PlaygroundOptions {
-            trust: Trust::system_and(&[folder.join("ca.pem")]).unwrap(),
-            ..self.slack
+        let ground = Ground {
+            folder,
+            config: self.config,
+            store: self.store,
+            count: self.nodes,
+            slack: self.slack,
         };
-        let slack = Playground::start(options).await.unwrap();
+        (ground, execution)
+    }
+}
+
+/// Where Verification Zones can be started.
+pub(crate) struct Ground {
+    pub(crate) folder: PathBuf,
+    config: toml::Table,
+    store: Option<String>,
+    count: usize,
+    slack: PlaygroundOptions,
+}
+
+impl Ground {
+    fn is_socket(&self) -> bool {
+        self.slack.mode == Mode::Socket
+    }
+
+    /// Starts the Verification Zones, with the API of a Slack that is there.
+    pub(crate) async fn nodes(&self, execution: &Zone, api: &str) -> Vec<Node> {
         let mut nodes = Vec::new();
-        for number in 0..self.nodes {
+        for number in 0..self.count {
             let port = free_port();
             let mut config = self.config.clone();
             let url = format!("https://localhost:{port}");
@@ -148,32 +188,23 @@ impl Plan {
                 api_url = "{api}"
                 "#,
                 execution = execution.url,
-                api = slack.api_url(),
             );
             merge(&mut config, around.parse().unwrap());
-            if socket {
+            if self.is_socket() {
                 config["slack"]["mode"] = "socket".into();
             }
-            let file = folder.join(format!("verification-{number}.toml"));
+            let file = self.folder.join(format!("verification-{number}.toml"));
             fs::write(&file, config.to_string()).unwrap();
             let mut node = Node {
                 url,
                 config: file,
-                folder: folder.clone(),
+                folder: self.folder.clone(),
                 process: None,
             };
             node.begin().await;
             nodes.push(node);
         }
-        let place = Place {
-            nodes,
-            slack,
-            execution,
-        };
-        if !socket {
-            place.send_to(0);
-        }
-        place
+        nodes
     }
 }
 
