@@ -262,7 +262,7 @@ impl Place {
             Some(found) => found,
             None => panic!(
                 "{what}: never came; the calls were {:#?}",
-                self.slack.look(|workspace| calls(workspace))
+                self.slack.look(calls)
             ),
         }
     }
