@@ -1,7 +1,8 @@
 //! Commits: the whole decision in one transaction, sent in two trips.
 //!
 //! The first trip begins the transaction and carries every step; the second commits it, once the
-//! answers show that all preconditions held. Locks are taken in one order by everybody (removals,
+//! answers show that all preconditions held. Whoever claims as well makes one more trip between them, and
+//! skips what is locked, so that it waits for nobody. Locks are taken in one order by everybody (removals,
 //! topics, groups of the outbox, work, tasks and streams, cursors, blobs), so that commits wait for
 //! each other and rarely for a deadlock to be found; one that is found is repeated.
 

@@ -165,8 +165,9 @@ impl StreamStore for Counting {
 #[async_trait]
 impl WorkStore for Counting {
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>, StoreError> {
-        self.note("claim_work");
         let items = self.store.claim_work(claim).await;
+        // Only now, so that nobody takes a look that is still going on for one that is over.
+        self.note("claim_work");
         if let Some(looks) = self.looks.get() {
             self.note("held_look");
             looks.acquire().await.unwrap().forget();
