@@ -63,7 +63,7 @@ const PREFIX: &str = "INTERZONE__";
 
 /// The sections that are an Execution Zone's alone. Each zone leaves those of the other unread: they may
 /// name secrets that are none of its business.
-const OF_EXECUTION: [&str; 12] = [
+const OF_EXECUTION: [&str; 13] = [
     "execution",
     "card",
     "oauth",
@@ -75,6 +75,7 @@ const OF_EXECUTION: [&str; 12] = [
     "attachments",
     "pairs",
     "agentcore",
+    "console",
     "agents",
 ];
 
