@@ -275,8 +275,11 @@ impl Asking<'_> {
         refusal: &Refusal,
         word: &'static str,
     ) -> Result<(), NotYet> {
-        let plan = reply::refused(self.question, language, refusal);
-        self.end(planned(plan)?, word).await
+        let plan = planned(reply::refused(self.question, language, refusal))?;
+        // Whoever goes on in spite of it has heard it, and Slack's patience is for those who have not.
+        let heard = self.zone.gates.may_tell(self.question).await?;
+        let plan = if heard { plan } else { Vec::new() };
+        self.end(plan, word).await
     }
 
     async fn has_ended(&self) -> Result<bool, HubError> {
@@ -300,7 +303,7 @@ impl Asking<'_> {
         let took = now.since(question.asked_at);
         zone.audit.record(&Entry {
             at: at(millis),
-            who: &who(&question.user_team, &question.user),
+            who: &who(question.team_of_asker(), &question.user),
             client: question.team.as_str(),
             method: "slack.ask",
             id: Some(&question.id),

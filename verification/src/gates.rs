@@ -21,6 +21,9 @@ use std::time::Duration;
 const CHARGED: Duration = Duration::from_secs(24 * 3_600);
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// How many refusals a minute are told to one user.
+const TOLD: u32 = 5;
+
 /// Words by which Slack says that somebody or something is not there, or not for us.
 const UNKNOWN: &[&str] = &[
     "user_not_found",
@@ -99,6 +102,20 @@ impl Gates {
             people,
             options,
         }
+    }
+
+    /// Whether somebody who is refused is told so once more: often enough to be read, and not without end.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub(crate) async fn may_tell(&self, question: &Question) -> Result<bool, HubError> {
+        let key = format!("slack/told/{}/{}", question.team, question.user);
+        let rate = Rate {
+            limit: TOLD,
+            window: MINUTE,
+        };
+        let charge = self.hub.charge(&key, rate, 1).await?;
+        Ok(matches!(charge, Charge::Allowed { .. }))
     }
 
     /// Lets a question through, or says why not.
@@ -208,8 +225,11 @@ impl Gates {
 fn home(question: &Question, user: &User) -> TeamId {
     match &user.team_id {
         None => question.team.clone(),
-        Some(_) if question.enterprise.is_some() => question.user_team.clone(),
-        Some(team) => team.clone(),
+        Some(team) => {
+            let said = question.user_team.as_ref();
+            let said = said.filter(|_| question.enterprise.is_some());
+            said.unwrap_or(team).clone()
+        }
     }
 }
 

@@ -290,7 +290,7 @@ impl<'a> Envelope<'a> {
             event_id: self.event_id.to_owned(),
             team: self.team.clone(),
             enterprise: self.enterprise.clone(),
-            user_team: user_team.unwrap_or_else(|| self.team.clone()),
+            user_team,
             place: place(string(event, "channel_type"), &channel),
             user: UserId::new(string(event, "user")?).ok()?,
             in_thread: thread.as_ref().is_some_and(|thread| *thread != ts),

@@ -20,8 +20,10 @@ pub struct Question {
     /// The organisation that has the app, if it is not a workspace of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enterprise: Option<TeamId>,
-    /// The workspace of whoever asks: another one in a channel that two companies share.
-    pub user_team: TeamId,
+    /// The workspace of whoever asks, if the event says it: another one in a channel that two companies
+    /// share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_team: Option<TeamId>,
     /// Where.
     pub channel: ChannelId,
     /// What kind of place that is.
@@ -47,6 +49,11 @@ pub struct Question {
 }
 
 impl Question {
+    /// The workspace of whoever asks, as far as the event tells it.
+    pub fn team_of_asker(&self) -> &TeamId {
+        self.user_team.as_ref().unwrap_or(&self.team)
+    }
+
     /// The id of what was asked by this message.
     pub fn id_of(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
         let hash = Sha256::new()

@@ -65,7 +65,14 @@ impl Default for WorkerOptions {
         };
         Self {
             asks: channel,
-            posts: channel,
+            // An answer is worth more than an hour's tries; Slack has been away for as long.
+            posts: ChannelOptions {
+                retry: RetryPolicy {
+                    attempts: 60,
+                    ..channel.retry
+                },
+                ..channel
+            },
             errands: channel,
             look_every: Duration::from_secs(1),
             retention: Retention::default(),
@@ -107,10 +114,13 @@ impl Workers {
             limit: options.asks.limit.max(patience),
             ..options.asks
         };
-        for (channel, carrier, limits) in [
-            (ASK_CHANNEL, asks, limits),
-            (POSTS, posts, options.posts),
-            (ERRAND_CHANNEL, errands, options.errands),
+        // Answers are posted for as long as questions are asked: else one that comes within the grace
+        // would stand there half.
+        let asked = CancellationToken::new();
+        for (channel, carrier, limits, until) in [
+            (ASK_CHANNEL, asks, limits, &workers.stop.clone()),
+            (POSTS, posts, options.posts, &asked),
+            (ERRAND_CHANNEL, errands, options.errands, &asked),
         ] {
             let heart = workers.heart(channel, SILENCE);
             let bell = Arc::new(Notify::new());
@@ -121,16 +131,18 @@ impl Workers {
                 carrier,
                 options: limits,
                 look_every: options.look_every,
+                to_the_end: channel == POSTS,
                 metrics: metrics.clone(),
             };
-            let (stop, cut) = (workers.stop.clone(), workers.cut.clone());
-            workers
-                .loops
-                .spawn(outbox.keep_carrying(bell, heart, stop, cut));
+            let (stop, cut) = (until.clone(), workers.cut.clone());
+            let over = (channel == ASK_CHANNEL).then(|| asked.clone().drop_guard());
+            workers.loops.spawn(async move {
+                outbox.keep_carrying(bell, heart, stop, cut).await;
+                drop(over);
+            });
         }
         let heart = workers.heart("wakes", Duration::MAX);
-        let stop = workers.stop.clone();
-        workers.loops.spawn(ring(wakes, bells, heart, stop));
+        workers.loops.spawn(ring(wakes, bells, heart, asked));
 
         let heart = workers.heart("sweep", options.sweep_every.saturating_add(SILENCE));
         let sweep = Sweep {

@@ -265,7 +265,7 @@ fn in_a_shared_channel_the_askers_workspace_is_another() {
         Timestamp::from_millis(0),
     ));
     assert_eq!(asked.team.as_str(), "T1");
-    assert_eq!(asked.user_team.as_str(), "T3");
+    assert_eq!(asked.user_team.unwrap().as_str(), "T3");
     assert_eq!(asked.enterprise.unwrap().as_str(), "E1");
 }
 

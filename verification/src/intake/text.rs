@@ -17,9 +17,10 @@ fn written(text: &str, own: Option<&str>) -> String {
         out.push_str(&unescaped(before));
         // A `<` of the writer's own comes as `&lt;`, so an open one is Slack's; one without an end is kept.
         let Some((inner, after)) = behind.split_once('>') else {
+            // Nor has any behind it an end: to look again for each would take for ever.
             out.push('<');
-            rest = behind;
-            continue;
+            out.push_str(&unescaped(behind));
+            return out;
         };
         rest = if is_us(inner, own) {
             // The space that stood between the mention and the next word.
@@ -95,6 +96,14 @@ mod tests {
             assert_eq!(asked(text, Some("B1")), read, "{text}");
         }
         assert_eq!(asked("<@B1> hi", None), "<@B1> hi");
+    }
+
+    #[test]
+    fn brackets_without_an_end_are_kept_and_looked_at_once() {
+        // Looked for again from each of them, the end would be sought for minutes.
+        let open = "<".repeat(400_000);
+        assert_eq!(asked(&open, Some("B1")), open);
+        assert_eq!(readable("a <b> &lt; <c &amp; <d"), "a b < <c & <d");
     }
 
     #[test]

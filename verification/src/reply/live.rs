@@ -79,7 +79,7 @@ impl Live {
         let (said, hears) = watch::channel(Said::default());
         // Outside of a conversation between two, Slack asks for whom it is.
         let recipient = (question.place != PlaceKind::Im)
-            .then(|| (question.user.clone(), question.user_team.clone()));
+            .then(|| (question.user.clone(), question.team_of_asker().clone()));
         let shown = Shown {
             desk: desk.clone(),
             at,

@@ -57,6 +57,13 @@ impl Carried {
     }
 }
 
+/// So many attempts may wait for something that helps, and is not needed.
+const EARLY: u32 = 8;
+
+/// Notes about answers that could not be posted, by the question.
+pub(super) const UNSAID: &str = "slack.unsaid";
+const UNSAID_FOR: Duration = Duration::from_secs(3 * 24 * 3600);
+
 /// Carries the entries of [`POSTS`](super::POSTS). Cheap to clone.
 #[derive(Clone)]
 pub struct Poster {
@@ -88,6 +95,7 @@ impl Poster {
             effect: &effect,
             key: &entry.key,
             again: entry.attempt > 1,
+            early: entry.attempt < EARLY,
         };
         let carried = match &effect.act {
             Act::Post { text, feedback } => post::post(&job, text, *feedback).await,
@@ -120,10 +128,27 @@ impl Poster {
 
     /// The entry has been tried for the last time. A file that does not come is said in the thread.
     pub async fn given_up(&self, entry: &OutboxEntry, why: &str) {
+        self.unsaid(entry).await;
         if let Ok(effect) = entry.payload.decode::<Effect>()
             && let Some(Carried::Later { why, .. }) = self.say_so(&effect, &entry.key, why).await
         {
             tracing::warn!(id = %entry.id, why, "that a file could not be posted could not be said");
+        }
+    }
+
+    /// Notes that an answer does not come, so that its question gets no sign of success.
+    async fn unsaid(&self, entry: &OutboxEntry) {
+        let Ok(effect) = entry.payload.decode::<Effect>() else {
+            return;
+        };
+        if matches!(effect.act, Act::Post { .. } | Act::Finish { .. }) {
+            let shelf = &self.desk.shelf;
+            let kept = shelf
+                .keep(UNSAID, &effect.place.question, "", UNSAID_FOR)
+                .await;
+            if let Err(error) = kept {
+                tracing::warn!(id = %entry.id, %error, "that an answer was not said could not be noted");
+            }
         }
     }
 
@@ -163,6 +188,8 @@ pub(super) struct Job<'a> {
     pub(super) key: &'a str,
     /// Whether it has been tried before, so that it may be there.
     pub(super) again: bool,
+    /// Whether there are many attempts left.
+    pub(super) early: bool,
 }
 
 #[cfg(test)]

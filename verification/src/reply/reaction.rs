@@ -2,7 +2,7 @@
 //! workspace that does not allow it gets its answer all the same.
 
 use super::effect::Ending;
-use super::poster::{Carried, Job};
+use super::poster::{Carried, Job, UNSAID};
 use crate::slack::api::SlackError;
 
 /// The sign that a question was received.
@@ -21,6 +21,11 @@ impl Ending {
 /// Puts the sign.
 pub(super) async fn react(job: &Job<'_>, ending: Ending) -> Carried {
     let (slack, place) = (&job.desk.slack, &job.effect.place);
+    let ending = match job.desk.shelf.note(UNSAID, &place.question).await {
+        Ok(None) => ending,
+        Ok(Some(_)) => Ending::Failed,
+        Err(error) => return Carried::later(error),
+    };
     let (channel, ts) = (&place.channel, &place.asked);
     // Each is about another sign, so neither waits for the other.
     let (removed, added) = tokio::join!(

@@ -276,7 +276,7 @@ pub(super) fn question() -> Question {
         event_id: "Ev1".to_owned(),
         team: team.clone(),
         enterprise: None,
-        user_team: team,
+        user_team: Some(team),
         channel,
         place: PlaceKind::Channel,
         user: UserId::new("U1").unwrap(),

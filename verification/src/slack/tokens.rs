@@ -177,7 +177,12 @@ impl Tokens {
                 }
             }
         }
-        Ok(inner.file.as_ref().and_then(FileToken::while_unknown))
+        // Whose the token is may have come out while we looked elsewhere.
+        let file = inner.file.as_ref();
+        Ok(file.and_then(|file| {
+            file.while_unknown()
+                .or_else(|| file.known_for(team, enterprise))
+        }))
     }
 
     /// What is known of us in a workspace without asking anybody, for those who must not wait.

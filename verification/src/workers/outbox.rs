@@ -22,6 +22,9 @@ const BATCH: usize = 64;
 /// How often it is tried to say what became of an entry.
 const SETTLE: u32 = 5;
 
+/// How long something may be told to come later. Whoever asked has gone home by then.
+const OLD: Duration = Duration::from_secs(24 * 3600);
+
 /// Whoever carries entries of one channel.
 #[async_trait]
 pub(crate) trait Carrier: Send + Sync {
@@ -67,6 +70,8 @@ pub(super) struct Outbox {
     pub(super) carrier: Arc<dyn Carrier>,
     pub(super) options: ChannelOptions,
     pub(super) look_every: Duration,
+    /// Whether what is due when it is told to stop is still carried.
+    pub(super) to_the_end: bool,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -97,6 +102,15 @@ impl Outbox {
                 () = tokio::time::sleep(wait) => {}
             }
             while on_the_way.try_join_next().is_some() {}
+        }
+        // What is due by now, and what follows from it, leaves before the node does.
+        while self.to_the_end && !cut.is_cancelled() {
+            if self.claim(&channels, &mut on_the_way, &cut).await.is_err() {
+                break;
+            }
+            if on_the_way.join_next().await.is_none() {
+                break;
+            }
         }
         while on_the_way.join_next().await.is_some() {}
     }
@@ -197,11 +211,20 @@ impl Outbox {
         }
     }
 
+    fn is_old(&self, entry: &OutboxEntry) -> bool {
+        self.hub.now().since(entry.created_at) >= OLD
+    }
+
     async fn settle(&self, entry: &OutboxEntry, carried: &Carried) {
         let retry = &self.options.retry;
         let (why, last) = match carried {
             Carried::Arrived => ("", false),
-            Carried::Later { why, .. } => (why.as_str(), entry.attempt >= retry.attempts),
+            // Who is told to come later has not failed: what waits for its turn is not used up by it.
+            Carried::Later {
+                why,
+                after: Some(_),
+            } => (why.as_str(), self.is_old(entry)),
+            Carried::Later { why, after: None } => (why.as_str(), entry.attempt >= retry.attempts),
             Carried::Never { why } => (why.as_str(), true),
         };
         if last {
@@ -214,8 +237,10 @@ impl Outbox {
             let settled = match carried {
                 Carried::Arrived => self.hub.arrived(entry).await,
                 Carried::Later { why, after } => {
+                    let attempts = after.map_or(retry.attempts, |_| u32::MAX);
+                    let retry = RetryPolicy { attempts, ..*retry };
                     let hub = &self.hub;
-                    hub.did_not_arrive(entry, retry, why, *after, true).await
+                    hub.did_not_arrive(entry, &retry, why, *after, !last).await
                 }
                 Carried::Never { why } => {
                     let hub = &self.hub;

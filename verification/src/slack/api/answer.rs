@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// How long to wait when Slack does not say.
 const UNTOLD: Duration = Duration::from_secs(5);
+/// The longest wait that we believe, in seconds.
+const LONGEST: u64 = 3600;
 
 /// An answer in which Slack says that it did it.
 pub(super) struct Answer {
@@ -113,8 +115,10 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Duration {
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok());
     let seconds = told.and_then(|text| text.trim().parse::<u64>().ok());
-    // Zero would be a busy loop.
-    seconds.map_or(UNTOLD, |seconds| Duration::from_secs(seconds.max(1)))
+    // Zero would be a busy loop, and nobody means centuries.
+    seconds.map_or(UNTOLD, |seconds| {
+        Duration::from_secs(seconds.clamp(1, LONGEST))
+    })
 }
 
 /// Reads what is optional: something that does not have its shape counts as not there.

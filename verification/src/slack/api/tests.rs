@@ -332,6 +332,16 @@ async fn too_many_requests_are_remembered_for_their_channel_alone() {
 }
 
 #[tokio::test]
+async fn a_wait_of_centuries_is_believed_for_an_hour() {
+    let fake =
+        FakeSlack::start(|_| Reply::status(429, &[("retry-after", "18446744073709551615")], ""))
+            .await;
+    let slack = slack(&fake.api());
+    let error = post(&slack, &channel("C1")).await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)));
+}
+
+#[tokio::test]
 async fn a_short_wait_is_waited_unless_one_is_in_haste() {
     let calls = Arc::new(AtomicUsize::new(0));
     let fake = FakeSlack::start(move |_| match calls.fetch_add(1, Ordering::SeqCst) {

@@ -94,6 +94,27 @@ async fn stopped_in_order_it_ends_well_and_goes_on_afterwards() {
     assert!(said[0].split_whitespace().count() == 400, "{said:#?}");
 }
 
+/// Asked to stop with time enough, it ends what it has begun to say before it goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_within_the_grace_is_posted_whole_before_the_end() {
+    let mut place = Plan::new().set("verification.grace", "30s").start().await;
+    let question = place
+        .slack
+        .post(seed::ALEX, seed::GENERAL, "@interzone stream 100")
+        .unwrap();
+    place
+        .wait("the first words", |workspace| {
+            (workspace.thread(seed::GENERAL, &question).len() > 1).then_some(())
+        })
+        .await;
+    assert!(place.nodes[0].stop().await, "it ended well");
+    let thread = place.slack.thread(seed::GENERAL, &question);
+    let said = answers(&thread);
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert_eq!(said[0].split_whitespace().count(), 100, "{said:#?}");
+    assert!(has(&thread[0], DONE), "and signed: {thread:#?}");
+}
+
 /// Asked while the zone is down, as Slack's retry finds it later.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_while_it_was_down_is_answered_when_slack_comes_again() {
