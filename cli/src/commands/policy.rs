@@ -23,7 +23,7 @@ enum Action {
     Explain(Explain),
 }
 
-/// Say what each list of [policy] makes of somebody
+/// Say what each list of the policy makes of somebody
 ///
 /// It reads the configuration alone and asks nobody. Exit code 0 means that they may, 4 that they
 /// may not.

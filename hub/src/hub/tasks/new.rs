@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A task to begin.
 #[derive(Clone, Debug)]
 pub struct NewTask {
-    /// Its id, if [`Hub::new_task_id`] was asked for one; else it gets one now.
+    /// Its id, if [`Hub::new_task_id`](crate::Hub::new_task_id) was asked for one; else it gets one now.
     pub id: Option<TaskId>,
     /// What is asked.
     pub message: Message,
