@@ -123,6 +123,7 @@ need_test() {
   postgres
   python_runtime
   node_runtime
+  curl_program
   scripts/peers.sh install
 }
 need_deny() { cargo_tool deny "$DENY_VERSION"; }

@@ -52,6 +52,15 @@ python_runtime() {
   debian python3 python3-venv
 }
 
+# curl, with which an example calls a zone.
+curl_program() {
+  if command -v curl >/dev/null; then
+    echo "have curl"
+    return
+  fi
+  debian curl
+}
+
 # Node and npm, likewise. What Debian has may be too old, which only trying tells.
 node_runtime() {
   if new_node && command -v npm >/dev/null; then

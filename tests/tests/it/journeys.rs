@@ -17,6 +17,7 @@ mod bad_input;
 mod consent;
 mod console;
 mod crash;
+mod examples;
 mod floods;
 mod forged;
 mod login;

@@ -18,3 +18,17 @@ mod workers;
 mod zone;
 #[cfg(test)]
 mod zone_contract;
+
+/// A program of `examples/`, which is built with these tests.
+#[cfg(test)]
+fn example(name: &str) -> std::path::PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let built = tests.ancestors().nth(2).unwrap().join("examples");
+    let program = built.join(name);
+    assert!(
+        program.exists(),
+        "{} is not there: cargo build -p interzone-tests --examples",
+        program.display()
+    );
+    program
+}

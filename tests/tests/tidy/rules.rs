@@ -39,9 +39,12 @@ pub(crate) fn environment_at_home(source: &Source) -> Vec<Finding> {
     })
 }
 
-/// The terminal is written to in `cli/`.
+/// The terminal is written to in `cli/`, and by examples, which are programs of their own.
 pub(crate) fn terminal_at_home(source: &Source) -> Vec<Finding> {
-    if source.path.starts_with("cli/") {
+    if ["cli/", "examples/"]
+        .iter()
+        .any(|home| source.path.starts_with(home))
+    {
         return Vec::new();
     }
     findings(source, source.product(), |line| {

@@ -37,9 +37,11 @@ async fn said(hub: &Hub, text: &str) -> String {
 
 #[tokio::test]
 async fn the_example_programs_answer() {
-    for command in [["python3", "echo.py"], ["node", "echo.js"]] {
+    let rust = crate::example("echo-agent");
+    let rust = [rust.to_str().unwrap()];
+    for command in [&["python3", "echo.py"][..], &["node", "echo.js"], &rust] {
         let place = Place::new().await;
-        let agent = program(&command);
+        let agent = program(command);
         let hub = place.live_hub(vec![agent.clone() as Arc<dyn Agent>]);
         let workers = start(&hub, quick("n1"));
         let (one, two) = tokio::join!(said(&hub, "one two"), said(&hub, "three"));
