@@ -23,6 +23,8 @@ mod verification;
 mod zone;
 
 #[cfg(test)]
+pub(crate) mod asked;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use agents::{
@@ -63,7 +65,7 @@ const PREFIX: &str = "INTERZONE__";
 
 /// The sections that are an Execution Zone's alone. Each zone leaves those of the other unread: they may
 /// name secrets that are none of its business.
-const OF_EXECUTION: [&str; 13] = [
+pub(crate) const OF_EXECUTION: [&str; 13] = [
     "execution",
     "card",
     "oauth",
@@ -80,7 +82,7 @@ const OF_EXECUTION: [&str; 13] = [
 ];
 
 /// The sections that are a Verification Zone's alone.
-const OF_VERIFICATION: [&str; 3] = ["verification", "slack", "policy"];
+pub(crate) const OF_VERIFICATION: [&str; 3] = ["verification", "slack", "policy"];
 
 /// Everything an Execution Zone is told, checked.
 #[derive(Debug)]

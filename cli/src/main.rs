@@ -17,6 +17,8 @@ mod private;
 mod refusal;
 mod runtime;
 mod save;
+#[cfg(test)]
+mod tests;
 mod time;
 mod watched;
 mod wiring;

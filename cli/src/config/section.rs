@@ -15,6 +15,9 @@ pub(crate) use secrets::Elsewhere;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
+/// What a path looks like, for those who wrote something else.
+const A_PATH: &str = "the path of a file";
+
 /// A table that is being read.
 pub(super) struct Section<'a> {
     /// With the names of the tables around it.
@@ -182,6 +185,8 @@ impl<'a> Section<'a> {
 
     /// Names with a text each, in the order of the names.
     pub(super) fn named_texts(&mut self, key: &'static str) -> Result<Vec<(String, String)>> {
+        #[cfg(test)]
+        super::asked::note(self.path_of(key), super::asked::NAMED_STRINGS);
         let Some(mut section) = self.optional_section(key)? else {
             return Ok(Vec::new());
         };
@@ -271,7 +276,7 @@ impl<'a> Section<'a> {
 
     /// A path, made whole.
     pub(super) fn path(&mut self, key: &'static str) -> Result<Option<PathBuf>> {
-        match self.text(key)? {
+        match self.take(key, A_PATH, text_of)? {
             Some(found) if found.value.is_empty() => Err(found.refuse("name a file")),
             found => Ok(found.map(|found| self.folder.join(found.value))),
         }
@@ -279,7 +284,7 @@ impl<'a> Section<'a> {
 
     /// A path, made whole, that may turn out to lead nowhere.
     pub(super) fn named_path(&mut self, key: &'static str) -> Result<Option<Found<PathBuf>>> {
-        let found = self.text(key)?;
+        let found = self.take(key, A_PATH, text_of)?;
         Ok(found.map(|found| Found {
             value: self.folder.join(found.value),
             key: found.key,
@@ -339,6 +344,8 @@ impl<'a> Section<'a> {
         read: impl FnOnce(Value) -> std::result::Result<T, Value>,
     ) -> Result<Option<Found<T>>> {
         self.known.push(key);
+        #[cfg(test)]
+        super::asked::note(self.path_of(key), expected);
         let Some(Node { value, place }) = self.table.remove(key) else {
             return Ok(None);
         };

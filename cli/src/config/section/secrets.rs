@@ -1,6 +1,6 @@
 //! Secrets in a configuration: written there, or kept elsewhere and only named.
 
-use super::{Result, Section};
+use super::{A_PATH, Result, Section, text_of};
 use crate::config;
 use interzone_edge::Secret;
 use std::fs;
@@ -23,7 +23,7 @@ impl Section<'_> {
         key_file: &'static str,
     ) -> Result<Option<Secret>> {
         let here = self.text(key)?;
-        let file = self.text(key_file)?;
+        let file = self.take(key_file, A_PATH, text_of)?;
         match (here, file) {
             (Some(_), Some(file)) => {
                 Err(file.refuse(format!("`{key}` is set too; keep one of the two")))
