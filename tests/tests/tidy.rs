@@ -202,9 +202,9 @@ fn public_items_show_their_use() {
 #[test]
 fn markdown_links_lead_somewhere() {
     let exists = |path: &str| root().join(path).exists();
-    let broken = |path: &String| links::dead(path, &read(path), exists);
+    let broken = |path: &String| links::dead(path, &read(path), exists, read);
     expect_none(
         &paths("md").iter().flat_map(broken).collect::<Vec<_>>(),
-        "correct the link or bring the file",
+        "correct the link, or bring the file or the heading",
     );
 }

@@ -1,9 +1,17 @@
-//! The rule about Markdown: a link to a file of this repository leads to it.
+//! The rule about Markdown: a link to a file of this repository leads to it, and to the heading that it
+//! names.
 
 use crate::tree::Finding;
+use std::collections::HashMap;
 
-/// Relative links in `text` whose file is not there, asking `exists` with a path from the root.
-pub(crate) fn dead(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
+/// Relative links in `text` whose file or heading is not there. `exists` is asked with a path from the
+/// root, and `page` for the text of a page.
+pub(crate) fn dead(
+    path: &str,
+    text: &str,
+    exists: impl Fn(&str) -> bool,
+    page: impl Fn(&str) -> String,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut fenced = false;
     for (index, line) in text.lines().enumerate() {
@@ -14,21 +22,60 @@ pub(crate) fn dead(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec
             continue;
         }
         for target in targets(line) {
-            let file = target.split(['#', '?']).next().unwrap_or_default();
-            let outside = target.contains("://") || target.starts_with("mailto:");
-            if outside || file.is_empty() {
+            if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
-            if !resolve(path, file).is_some_and(|file| exists(&file)) {
-                findings.push(Finding::new(
-                    path,
-                    index + 1,
-                    format!("dead link to {target}"),
-                ));
+            let (file, heading) = target.split_once('#').unwrap_or((&target, ""));
+            let file = file.split('?').next().unwrap_or_default();
+            let file = match file {
+                "" => Some(path.to_owned()),
+                file => resolve(path, file).filter(|file| exists(file)),
+            };
+            let leads = file.is_some_and(|file| {
+                heading.is_empty()
+                    || !file.ends_with(".md")
+                    || anchors(&page(&file)).iter().any(|anchor| anchor == heading)
+            });
+            if !leads {
+                let what = format!("dead link to {target}");
+                findings.push(Finding::new(path, index + 1, what));
             }
         }
     }
     findings
+}
+
+/// The names under which GitHub shows the headings of a page.
+fn anchors(text: &str) -> Vec<String> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut anchors = Vec::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        fenced ^= line.trim_start().starts_with("```");
+        let title = line.trim_start_matches('#');
+        if fenced || title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        // Of a link in a heading, its text counts.
+        let mut shown = String::new();
+        for (at, piece) in title.split("](").enumerate() {
+            let piece = match at {
+                0 => piece,
+                _ => piece.split_once(')').map_or("", |(_, rest)| rest),
+            };
+            shown.push_str(piece);
+        }
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let name: String = shown.trim().to_lowercase().chars().filter(kept).collect();
+        let name = name.replace(' ', "-");
+        let times = seen.entry(name.clone()).or_default();
+        anchors.push(match *times {
+            0 => name,
+            again => format!("{name}-{again}"),
+        });
+        *times += 1;
+    }
+    anchors
 }
 
 /// `[text](target)`, `[text](<target> "title")` and `[name]: target`, outside of `code`.
@@ -71,13 +118,16 @@ fn resolve(path: &str, target: &str) -> Option<String> {
 #[test]
 fn links() {
     let check = |text: &str, expect: usize| {
-        let found = dead("docs/a.md", text, |path| {
-            ["docs/b.md", "README.md"].contains(&path)
-        });
+        let exists = |path: &str| ["docs/b.md", "README.md"].contains(&path);
+        let page = |path: &str| match path {
+            "docs/a.md" => text.to_owned(),
+            _ => "# Some `part`\n## Some part\n```\n# none\n```\n".to_owned(),
+        };
+        let found = dead("docs/a.md", text, exists, page);
         assert_eq!(found.len(), expect, "{text}: {found:?}");
     };
     check(
-        "[b](b.md), [b](./b.md#part), [up](../README.md \"title\")",
+        "[b](b.md), [b](./b.md#some-part), [b](b.md#some-part-1), [up](../README.md \"title\")",
         0,
     );
     check("[gone](gone.md)", 1);
@@ -85,9 +135,10 @@ fn links() {
     check("[out](../../README.md)", 1);
     check("[name]: gone.md", 1);
     check(
-        "[web](https://example.org/x.md), [here](#part), [mail](mailto:a@example.org)",
+        "[web](https://example.org/x.md), [here](#the-part), [mail](mailto:a@example.org)\n## The *part*",
         0,
     );
+    check("[b](b.md#none), [b](b.md#some-part-2), [here](#gone)", 3);
     check("`[code](gone.md)` and `a[0](x)`", 0);
     check("```\n[code](gone.md)\n```\n[gone](gone.md)", 1);
 }
