@@ -8,37 +8,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-type Stops = Arc<Mutex<HashMap<String, Arc<AtomicBool>>>>;
+/// The turns that are under way, by their tasks, and whether each has been called off.
+#[derive(Clone, Default)]
+struct Turns(Arc<Mutex<HashMap<String, Arc<AtomicBool>>>>);
 
 fn main() -> io::Result<()> {
-    let stops = Stops::default();
+    let turns = Turns::default();
     // When the input ends, so does the program.
     for line in io::stdin().lock().lines() {
         let Ok(message) = serde_json::from_str::<Value>(&line?) else {
             continue;
         };
-        let Some(task) = message["params"]["taskId"].as_str().map(str::to_owned) else {
-            continue;
-        };
-        match message["method"].as_str() {
-            Some("agent.run") => {
-                let stop = Arc::new(AtomicBool::new(false));
-                lock(&stops).insert(task.clone(), Arc::clone(&stop));
-                let stops = Arc::clone(&stops);
+        match text(&message, "/method") {
+            "agent.run" => {
+                let stop = turns.begin(text(&message, "/params/taskId"));
+                let turns = turns.clone();
                 // Several turns may be under way at once, so this goes on reading.
                 thread::spawn(move || {
-                    let answer = run(&task, &message["params"], &stop);
-                    lock(&stops).remove(&task);
-                    let answer = answer
-                        .map(|state| json!({"id": message["id"], "result": {"state": state}}));
-                    answer.and_then(|answer| send(&answer))
+                    let state = run(&message, &stop)?;
+                    turns.end(text(&message, "/params/taskId"));
+                    let id = message.pointer("/id");
+                    send(&json!({"jsonrpc": "2.0", "id": id, "result": {"state": state}}))
                 });
             }
-            Some("agent.cancel") => {
-                if let Some(stop) = lock(&stops).get(&task) {
-                    stop.store(true, Ordering::Relaxed);
-                }
-            }
+            "agent.cancel" => turns.call_off(text(&message, "/params/taskId")),
             _ => {}
         }
     }
@@ -46,17 +39,13 @@ fn main() -> io::Result<()> {
 }
 
 /// Does one turn, and gives the state that it ends in.
-fn run(task: &str, params: &Value, stop: &AtomicBool) -> io::Result<&'static str> {
+fn run(request: &Value, stop: &AtomicBool) -> io::Result<&'static str> {
+    let task = text(request, "/params/taskId");
     say("agent.status", json!({"taskId": task, "text": "reading"}))?;
-    let parts = params["message"]["parts"].as_array();
-    let texts = parts
-        .into_iter()
-        .flatten()
-        .filter(|part| part["type"] == "TextPart");
-    for word in texts
-        .filter_map(|part| part["content"].as_str())
-        .flat_map(str::split_whitespace)
-    {
+    let parts = request.pointer("/params/message/parts");
+    let parts = parts.and_then(Value::as_array).into_iter().flatten();
+    let texts = parts.filter(|part| text(part, "/type") == "TextPart");
+    for word in texts.flat_map(|part| text(part, "/content").split_whitespace()) {
         if stop.load(Ordering::Relaxed) {
             return Ok("failed");
         }
@@ -68,21 +57,43 @@ fn run(task: &str, params: &Value, stop: &AtomicBool) -> io::Result<&'static str
     Ok("completed")
 }
 
+/// The text at this place of a message; nothing if there is none.
+fn text<'m>(message: &'m Value, place: &str) -> &'m str {
+    let found = message.pointer(place);
+    found.and_then(Value::as_str).unwrap_or_default()
+}
+
 fn say(method: &str, params: Value) -> io::Result<()> {
-    send(&json!({"method": method, "params": params}))
+    send(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
 }
 
 /// Writes one message, whole, on a line of its own.
 fn send(message: &Value) -> io::Result<()> {
-    let mut whole = message.clone();
-    whole["jsonrpc"] = "2.0".into();
     let mut out = io::stdout().lock();
-    writeln!(out, "{whole}")?;
+    writeln!(out, "{message}")?;
     out.flush()
 }
 
-fn lock(
-    stops: &Mutex<HashMap<String, Arc<AtomicBool>>>,
-) -> std::sync::MutexGuard<'_, HashMap<String, Arc<AtomicBool>>> {
-    stops.lock().unwrap_or_else(PoisonError::into_inner)
+impl Turns {
+    fn begin(&self, task: &str) -> Arc<AtomicBool> {
+        let stop = Arc::<AtomicBool>::default();
+        self.with(|turns| turns.insert(task.to_owned(), Arc::clone(&stop)));
+        stop
+    }
+
+    fn call_off(&self, task: &str) {
+        self.with(|turns| {
+            if let Some(stop) = turns.get(task) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+
+    fn end(&self, task: &str) {
+        self.with(|turns| turns.remove(task));
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut HashMap<String, Arc<AtomicBool>>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }

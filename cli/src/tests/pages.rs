@@ -146,8 +146,7 @@ fn configurations_in_files_are_accepted() {
 fn split(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let (mut word, mut quote, mut begun) = (String::new(), None, false);
-    let mut letters = line.chars().peekable();
-    while let Some(c) = letters.next() {
+    for c in line.chars() {
         let ends = match (quote, c) {
             (Some(open), c) if c == open => {
                 quote = None;
