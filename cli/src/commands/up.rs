@@ -80,7 +80,7 @@ impl Up {
         let config = self.prepare()?;
         let log = start_log(&config.tls, &config.log)?;
         let served =
-            runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
+            runtime::serve(config.execution.threads, self.serve(config, format));
         drop(log);
         served
     }
