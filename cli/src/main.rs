@@ -7,6 +7,8 @@ mod attachments;
 mod commands;
 mod config;
 mod connect;
+#[cfg(test)]
+mod deploy;
 mod excerpt;
 mod exit;
 mod follow;
@@ -18,6 +20,7 @@ mod refusal;
 mod runtime;
 mod save;
 mod time;
+mod version;
 mod watched;
 mod wiring;
 
