@@ -6,9 +6,12 @@ mod accounts;
 mod ask;
 mod call;
 mod check;
+mod completions;
 mod doctor;
 mod execute;
 mod feedback;
+mod health;
+mod man;
 mod pairs;
 mod policy;
 mod stream;
@@ -20,13 +23,14 @@ mod verify;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::runtime;
+use crate::version::VERSION;
 use clap::{Parser, Subcommand};
 
 /// Lets AI agents reach each other by JSON-RPC 2.0.
 #[derive(Debug, Parser)]
 #[command(
     name = "interzone",
-    version,
+    version = VERSION,
     arg_required_else_help = true,
     disable_help_subcommand = true,
     after_help = "\
@@ -66,6 +70,9 @@ enum Command {
     Person(accounts::Person),
     Check(check::Check),
     Doctor(doctor::Doctor),
+    Health(health::Health),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// Reads the command line.
@@ -106,6 +113,9 @@ impl Cli {
             Command::Person(person) => runtime::run(person.run(format)),
             Command::Check(check) => check.run(format),
             Command::Doctor(doctor) => runtime::run(doctor.run(format)),
+            Command::Health(health) => runtime::run(health.run(format)),
+            Command::Completions(completions) => completions.run(),
+            Command::Man(man) => man.run(format),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use agents::{
     AgentConfig, AgentKind, CommandConfig, LlmConfig, PeerPlace, ProofConfig, ProviderConfig,
     RemoteConfig,
 };
-pub(crate) use around::ModelAround;
+pub(crate) use around::{Alone, ModelAround, SlackAround};
 pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
 pub(crate) use console::{ConsoleConfig, ConsoleIssuer};
 pub(crate) use contract::AgentCoreConfig;

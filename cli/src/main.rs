@@ -7,6 +7,8 @@ mod attachments;
 mod commands;
 mod config;
 mod connect;
+#[cfg(test)]
+mod deploy;
 mod excerpt;
 mod exit;
 mod follow;
@@ -20,6 +22,7 @@ mod save;
 #[cfg(test)]
 mod tests;
 mod time;
+mod version;
 mod watched;
 mod wiring;
 

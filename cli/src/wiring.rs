@@ -13,14 +13,16 @@ mod options;
 mod signals;
 mod store;
 mod verification;
+mod works;
 
 pub(crate) use error::StartError;
 pub(crate) use identity::scopes;
 pub(crate) use signals::Signals;
 pub(crate) use store::records;
-pub(crate) use verification::{Verifying, workspaces, zone_client, zone_scopes};
+pub(crate) use verification::{Verifying, whose_token, workspaces, zone_client, zone_scopes};
 
 use crate::config::{Config, LogConfig, LogFormat, TlsConfig};
+use crate::version;
 use agentcore::Doors;
 use agents::{Agents, Surroundings};
 use error::cannot_listen;
@@ -40,11 +42,10 @@ use interzone_execution::{Zone, ZoneOptions, router, turned_away};
 use interzone_hub::{Hub, RandomIds, SystemClock};
 use options::{audit, http_limits, hub_limits, operator, webhooks, worker_options};
 use std::io::{self, IsTerminal};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use store::Opened;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use works::Works;
 
 /// Sets up the log. Keep what it gives until the end.
 pub(crate) fn start_log(tls: &TlsConfig, config: &LogConfig) -> Result<TelemetryGuard, StartError> {
@@ -77,13 +78,7 @@ pub(crate) struct Running {
     hub: Hub,
     console: Option<Arc<Console>>,
     programs: Vec<Arc<CommandAgent>>,
-    workers: Arc<Mutex<Option<Workers>>>,
-    serving: JoinSet<()>,
-    background: JoinSet<()>,
-    /// Ends listening and watching.
-    stop: CancellationToken,
-    /// Ends what the rest needs until the last moment.
-    end: CancellationToken,
+    works: Works<Workers>,
     grace: Duration,
 }
 
@@ -93,10 +88,10 @@ impl Running {
     /// # Errors
     /// Something that it needs is not there.
     pub(crate) async fn start(mut config: Config, way: &'static str) -> Result<Self, StartError> {
-        let (stop, end) = (CancellationToken::new(), CancellationToken::new());
-        let metrics = Arc::new(Metrics::new());
+        let mut works = Works::new();
+        let (stop, end) = (works.stop.clone(), works.end.clone());
+        let metrics = Arc::new(Metrics::new().of_build(version::NUMBER, version::COMMIT));
         let limits = http_limits(&config.limits);
-        let mut background = JoinSet::new();
         let trust = Trust::system_and(&config.tls.trust)?;
         let listener = match &config.tls.server {
             None => None,
@@ -106,7 +101,7 @@ impl Running {
                     key: files.key.clone(),
                     client_ca: files.client_ca.clone(),
                 })?;
-                background.spawn(
+                works.background.spawn(
                     tls.clone()
                         .reload_when_changed(config.tls.reload, end.clone()),
                 );
@@ -121,7 +116,7 @@ impl Running {
         }
         let config = &config;
         let store = Opened::open(&config.store).await?;
-        let identity = Identity::start(config, &store, &trust, &mut background, &end).await?;
+        let identity = Identity::start(config, &store, &trust, &mut works.background, &end).await?;
         let files = Arc::new(config.files.clone());
         let around = Surroundings {
             stop: &end,
@@ -146,18 +141,19 @@ impl Running {
             ..EgressOptions::default()
         };
         let egress = Egress::new(&egress)?;
-        let workers = Workers::start(
+        works.crew.begin(Workers::start(
             hub.clone(),
             Arc::new(webhooks(config, egress.clone())),
             worker_options(config, &egress),
             metrics.clone(),
             end.clone(),
-        );
-        let workers = Arc::new(Mutex::new(Some(workers)));
-        let watched = workers.clone();
+        ));
+        let crew = works.crew.clone();
         let pairs = config.pairs.map(|recorded| {
             let (log, backlog) = PairLog::new(recorded, metrics.clone());
-            background.spawn(backlog.keep(store.store(), end.clone()));
+            works
+                .background
+                .spawn(backlog.keep(store.store(), end.clone()));
             log
         });
         let zone = Zone::new(ZoneOptions {
@@ -179,25 +175,24 @@ impl Running {
             sync_budget: config.execution.sync_budget,
             files,
             operator: operator(config),
-            checks: vec![Arc::new(move || workers_unwell(&watched))],
+            checks: vec![Arc::new(move || crew.unwell())],
             stop: stop.clone(),
         });
         let console = console::console(config, &identity, &store, &trust, &zone).await?;
         if let Some(console) = &console {
-            background.spawn(console.clone().run(end.clone()));
+            works.background.spawn(console.clone().run(end.clone()));
         }
         let grace = config.execution.grace;
         let url = config.execution.public_url.as_str().trim_end_matches('/');
         let mut url = url.to_owned();
-        let mut serving = JoinSet::new();
         if let Some(doors) = doors {
             if listener.is_none() {
                 url = doors.url();
             }
-            let watched = workers.clone();
-            let running = Arc::new(move || running(&watched));
-            let core = &config.agentcore;
-            doors.serve(core, zone.clone(), running, &mut serving, &stop, grace);
+            let crew = works.crew.clone();
+            let running = Arc::new(move || crew.ask(Workers::running).unwrap_or(0));
+            let (core, serving) = (&config.agentcore, &mut works.serving);
+            doors.serve(core, zone.clone(), running, serving, &stop, grace);
         }
         if let Some(listener) = listener {
             let listener = listener
@@ -207,7 +202,7 @@ impl Running {
                 Some(console) => router(zone).merge(console.router()),
                 None => router(zone),
             };
-            serving.spawn(listener.serve(doors, stop.clone(), grace));
+            works.serving.spawn(listener.serve(doors, stop, grace));
         }
         Ok(Self {
             url,
@@ -216,11 +211,7 @@ impl Running {
             hub,
             console,
             programs,
-            workers,
-            serving,
-            background,
-            stop,
-            end,
+            works,
             grace,
         })
     }
@@ -241,49 +232,15 @@ impl Running {
     }
 
     /// Takes no more requests, lets those that run finish, hands runs back, lets go of the store.
-    pub(crate) async fn wind_up(mut self) {
-        self.stop.cancel();
-        let workers = self
-            .workers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let work = async {
-            if let Some(workers) = workers {
-                workers.join(self.grace).await;
+    pub(crate) async fn wind_up(self) {
+        let programs = async {
+            for program in &self.programs {
+                program.shut_down().await;
             }
         };
-        let serving = async {
-            while let Some(served) = self.serving.join_next().await {
-                if let Err(error) = served {
-                    tracing::error!(%error, "a listener broke");
-                }
-            }
-        };
-        tokio::join!(serving, work);
-        self.end.cancel();
-        for program in &self.programs {
-            program.shut_down().await;
-        }
-        while self.background.join_next().await.is_some() {}
+        self.works.wind_up(self.grace, programs).await;
         drop((self.hub, self.console, self.issuer, self.programs));
         self.store.close().await;
         tracing::info!("stopped");
     }
-}
-
-/// The word for what is wrong with the workers, if anything is.
-fn workers_unwell(workers: &Mutex<Option<Workers>>) -> Option<&'static str> {
-    let workers = workers.lock().unwrap_or_else(PoisonError::into_inner);
-    match workers.as_ref().map(Workers::healthy) {
-        Some(Ok(())) => None,
-        Some(Err(_)) => Some("workers"),
-        None => Some("stopping"),
-    }
-}
-
-/// How many agents are at work.
-fn running(workers: &Mutex<Option<Workers>>) -> usize {
-    let workers = workers.lock().unwrap_or_else(PoisonError::into_inner);
-    workers.as_ref().map_or(0, Workers::running)
 }

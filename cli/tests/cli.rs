@@ -7,12 +7,18 @@
 #[cfg(unix)]
 #[path = "cli/journey.rs"]
 mod journey;
+#[cfg(unix)]
+#[path = "cli/packing.rs"]
+mod packing;
 #[path = "cli/servers.rs"]
 mod servers;
 #[path = "cli/slack.rs"]
 mod slack;
 #[path = "cli/streams.rs"]
 mod streams;
+#[cfg(unix)]
+#[path = "cli/up.rs"]
+mod up;
 #[cfg(unix)]
 #[path = "cli/workspace.rs"]
 mod workspace;
@@ -290,6 +296,9 @@ fn help_is_good_to_read() {
         &["policy", "explain", "--help"],
         &["feedback", "--help"],
         &["doctor", "--help"],
+        &["health", "--help"],
+        &["completions", "--help"],
+        &["man", "--help"],
         &["check", "--help"],
         &["check", "-h"],
     ] {
@@ -298,14 +307,6 @@ fn help_is_good_to_read() {
         writeln!(told, "--- {arguments:?}\n{}", run.stdout).unwrap();
     }
     assert_snapshot!(told);
-}
-
-#[test]
-fn the_version_is_told() {
-    let run = run(&["--version"]);
-    assert_eq!(run.code, Some(0));
-    let version = concat!("interzone ", env!("CARGO_PKG_VERSION"), "\n");
-    assert_eq!(run.stdout, version);
 }
 
 /// Everything that a file may hold to drive a terminal or to deceive its reader.

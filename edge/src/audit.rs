@@ -197,7 +197,7 @@ mod tests {
     fn the_log_gets_every_line_by_the_end_if_its_filter_lets_them_through() {
         use tracing_subscriber::layer::SubscriberExt;
         let write = |filter: &str| {
-            let filter = tracing_subscriber::EnvFilter::new(filter);
+            let filter: tracing_subscriber::filter::Targets = filter.parse().unwrap();
             let subscriber = tracing_subscriber::registry().with(filter);
             let log = Log::default();
             let audit = Audit::to_log(log.clone(), Arc::default()).unwrap();

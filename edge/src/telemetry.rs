@@ -15,7 +15,7 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::{Level, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
+use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -137,8 +137,8 @@ pub(crate) fn audited() -> bool {
 }
 
 fn lets_audit_through(filter: &str) -> bool {
-    let filter = registry().with(EnvFilter::new(filter));
-    tracing::subscriber::with_default(filter, || tracing::enabled!(target: "audit", Level::INFO))
+    let targets = filter.parse::<Targets>();
+    targets.is_ok_and(|targets| targets.would_enable("audit", &Level::INFO))
 }
 
 static AUDITED: AtomicBool = AtomicBool::new(true);
@@ -157,8 +157,9 @@ fn build<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::builder()
-        .parse(&options.filter)
+    let filter = options
+        .filter
+        .parse::<Targets>()
         .map_err(|source| TelemetryError::Filter {
             filter: options.filter.clone(),
             source,

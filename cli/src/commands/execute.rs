@@ -44,7 +44,7 @@ impl Execute {
         };
         let config = Config::load_with(&self.config, said)?;
         let log = start_log(&config.tls, &config.log)?;
-        let served = runtime::serving(config.execution.threads)?.block_on(serve(config, format));
+        let served = runtime::serve(config.execution.threads, serve(config, format));
         // What the log still holds leaves now.
         drop(log);
         served

@@ -48,13 +48,12 @@ pub(crate) struct Feedback {
 
 impl Feedback {
     pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let keep = wiring::records(&self.store()?)
-            .await
-            .map_err(StartError::Store)?;
-        let kept = keep
-            .list(FeedbackGiven::KIND)
-            .await
-            .map_err(StartError::Kept)?;
+        let mut kept = Vec::new();
+        for store in self.stores()? {
+            let keep = wiring::records(&store).await.map_err(StartError::Store)?;
+            let listed = keep.list(FeedbackGiven::KIND).await;
+            kept.extend(listed.map_err(StartError::Kept)?);
+        }
         let since = self.since.map(|Limit(time)| SystemClock.now().before(time));
         let mut thumbs: Vec<FeedbackGiven> = kept
             .iter()
@@ -70,13 +69,18 @@ impl Feedback {
         Ok(Exit::Done)
     }
 
-    fn store(&self) -> Result<StoreConfig, Failure> {
+    fn stores(&self) -> Result<Vec<StoreConfig>, Failure> {
         if let Some(file) = &self.config {
-            return Ok(StoreConfig::of_verification(file)?);
+            return Ok(vec![StoreConfig::of_verification(file)?]);
         }
         let folder = self.folder.clone().or_else(|| Surroundings::look().folder);
         match folder.filter(|folder| folder.is_dir()) {
-            Some(folder) => Ok(StoreConfig::of_folder(&folder, "verification.db")),
+            // Of the workspace on this machine, and of a real one.
+            Some(folder) => Ok(["verification.db", "slack.db"]
+                .into_iter()
+                .filter(|name| folder.join(name).is_file())
+                .map(|name| StoreConfig::of_folder(&folder, name))
+                .collect()),
             None => Err(Failure::Misuse(format!(
                 "no store is known; name a configuration with --config, or the folder of \
                  `interzone up` ({FOLDER}) with --folder"

@@ -4,25 +4,26 @@
 //! person for the built-in issuer. Nothing is left out for being local: HTTPS and tokens as anywhere.
 
 mod chat;
+mod folder;
+mod screen;
 
 use super::accounts::all_of_acp;
-use crate::config::{Config, FOLDER, ModelAround, Profile};
+use crate::config::{Config, FOLDER, ModelAround, Profile, SlackAround};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
-use crate::printable;
 use crate::private;
 use crate::runtime;
 use crate::wiring::{Running, Signals, StartError, start_log};
 use chat::{Chat, Place};
+
 use clap::{Args, ValueEnum};
+use folder::Held;
 use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{AccountError, Client, Clients, Grant, Keep, NewClient, People};
 use interzone_edge::tls::DevCa;
 use interzone_protocol::acp::Scope;
-use serde_json::json;
-use std::fs;
-use std::io::{self, Write};
-use std::net::SocketAddr;
+use screen::Screen;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,12 +31,17 @@ use std::sync::Arc;
 const PERSON: &str = "you";
 /// Where `interzone token --login` is sent back to; its port may be any.
 const CALLBACK: &str = "http://127.0.0.1/callback";
+/// Where the Execution Zone is, if nobody else is there.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 
 /// Run everything on this machine, without configuration
 ///
 /// An Execution Zone with the demo agent, a Verification Zone, and a Slack workspace on this machine with a
 /// page to chat on; HTTPS between them, with a certificate and tokens of their own.
 /// What it makes stays in one folder, where the other commands find it from here and below.
+///
+/// With SLACK_BOT_TOKEN and SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (Events API) in the
+/// environment, people of that real workspace ask in place of the one on this machine.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -43,7 +49,9 @@ const CALLBACK: &str = "http://127.0.0.1/callback";
 Examples:
   interzone up
   interzone up --listen 127.0.0.1:9443
-  OPENAI_API_KEY=… interzone up --agent llm --model gpt-4.1-mini
+  interzone up --reset
+  OPENAI_API_KEY=… interzone up --agent llm
+  SLACK_BOT_TOKEN=… SLACK_APP_TOKEN=… interzone up
   interzone ask \"file csv a,b\"      (in another terminal)"
 )]
 pub(crate) struct Up {
@@ -51,17 +59,21 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     folder: PathBuf,
 
-    /// Where to listen
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
-    listen: SocketAddr,
+    /// Where to listen [default: 127.0.0.1:8443, or any free port if that is taken]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+
+    /// Forget everything that is in the folder, and begin anew
+    #[arg(long)]
+    reset: bool,
 
     /// Who answers: the built-in one, or a language model whose key is in OPENAI_API_KEY or
     /// ANTHROPIC_API_KEY
     #[arg(long, value_enum, value_name = "AGENT", default_value_t)]
     agent: Answering,
 
-    /// With --agent llm: the model's name
-    #[arg(long, value_name = "NAME", required_if_eq("agent", "llm"))]
+    /// With --agent llm: the model's name; else a small one of whoever's key it is
+    #[arg(long, value_name = "NAME")]
     model: Option<String>,
 }
 
@@ -77,27 +89,23 @@ enum Answering {
 
 impl Up {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let config = self.prepare()?;
+        let _held = Held::take(&self.folder, self.reset)?;
+        let config = self.config(self.listen.unwrap_or(USUAL))?;
         let log = start_log(&config.tls, &config.log)?;
-        let served =
-            runtime::serving(config.execution.threads)?.block_on(self.serve(config, format));
+        let served = runtime::serve(config.execution.threads, self.serve(config, format));
         drop(log);
         served
     }
 
-    /// Makes the folder, the certificate and a configuration.
-    fn prepare(&self) -> Result<Config, Failure> {
+    /// Makes the certificate and a configuration.
+    fn config(&self, listen: SocketAddr) -> Result<Config, Failure> {
         let folder = &self.folder;
-        let failed = |error| Failure::Save(folder.clone(), error);
-        private::make_folder(folder).map_err(failed)?;
-        // A project that is kept in git must not take our secrets along.
-        ignore(folder).map_err(failed)?;
         let files = DevCa::open_or_make(folder, &[]).map_err(StartError::Tls)?;
         let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
         let mut text = small_toml(&[
             ("tls", "cert", &name(&files.cert).to_string_lossy()),
             ("tls", "key", &name(&files.key).to_string_lossy()),
-            ("execution", "listen", &self.listen.to_string()),
+            ("execution", "listen", &listen.to_string()),
             // Whoever presses Ctrl-C does not want to wait; a run that is cut off is taken up again.
             ("execution", "grace", "2s"),
             ("log", "filter", "warn"),
@@ -110,49 +118,88 @@ impl Up {
             "console.operators = [\"{}\"]\n",
             People::subject(PERSON)
         ));
-        if let (Answering::Llm, Some(model)) = (self.agent, &self.model) {
-            let Some(around) = ModelAround::look() else {
-                return Err(Failure::Misuse(
-                    "no model is known; put its key into OPENAI_API_KEY or ANTHROPIC_API_KEY, or the \
-                     address of a server that needs none into OPENAI_BASE_URL"
-                        .to_owned(),
-                ));
-            };
-            text.push_str(&around.to_toml(model));
+        if let Some((around, model)) = self.model()? {
+            text.push_str(&around.to_toml(&model));
         }
         Ok(Config::made_up(&text, folder)?)
+    }
+
+    /// The model that is to answer, if one is.
+    fn model(&self) -> Result<Option<(ModelAround, String)>, Failure> {
+        if matches!(self.agent, Answering::Demo) {
+            return Ok(None);
+        }
+        let Some(around) = ModelAround::look() else {
+            return Err(Failure::Misuse(
+                "no model is known; put its key into OPENAI_API_KEY or ANTHROPIC_API_KEY, or the \
+                 address of a server that needs none into OPENAI_BASE_URL"
+                    .to_owned(),
+            ));
+        };
+        let usual = around.usual_model().map(str::to_owned);
+        match self.model.clone().or(usual) {
+            Some(model) => Ok(Some((around, model))),
+            None => Err(Failure::Misuse(
+                "that server does not say which model is meant; name one with --model".to_owned(),
+            )),
+        }
+    }
+
+    /// Starts the Execution Zone; at any free port, if the usual one is taken and nobody asked for it.
+    async fn zone(&self, config: Config) -> Result<Running, Failure> {
+        const WAY: &str = "`--listen`, such as --listen 127.0.0.1:9443";
+        match Running::start(config, WAY).await {
+            Err(StartError::AddressInUse { .. }) if self.listen.is_none() => {
+                let config = self.config(SocketAddr::new(USUAL.ip(), 0))?;
+                Ok(Running::start(config, WAY).await?)
+            }
+            started => Ok(started?),
+        }
+    }
+
+    /// Starts the part that people ask in: a real Slack, if the environment has what opens it.
+    async fn chat(&self, zone: &Running) -> Result<Chat, Failure> {
+        let place = Place {
+            folder: &self.folder,
+            url: zone.public_url(),
+            any_port: self.listen.is_some_and(|listen| listen.port() == 0),
+        };
+        match SlackAround::look() {
+            Ok(Some(around)) => Chat::of_slack(around, &place, zone.keep()).await,
+            Ok(None) => Chat::of_our_own(&place, zone.keep()).await,
+            Err(alone) => {
+                screen::slack_is_left_alone(alone);
+                Chat::of_our_own(&place, zone.keep()).await
+            }
+        }
     }
 
     async fn serve(&self, config: Config, format: Format) -> Result<Exit, Failure> {
         let mut signals = Signals::listen().map_err(StartError::Signals)?;
         let agent = config.default_agent.clone();
-        let zone = Running::start(config, "`--listen`, such as --listen 127.0.0.1:9443").await?;
-        let url = zone.public_url().to_owned();
-        let profile = self.introduce(zone.keep(), &url).await?;
-        let client = &profile.client_id;
-        let place = Place {
-            folder: &self.folder,
-            url: &url,
-            any_port: self.listen.port() == 0,
-        };
-        let chat = match Chat::start(&place, zone.keep()).await {
+        let zone = self.zone(config).await?;
+        let profile = self.introduce(zone.keep(), zone.public_url()).await?;
+        let chat = match self.chat(&zone).await {
             Ok(chat) => chat,
             Err(failure) => {
                 zone.wind_up().await;
                 return Err(failure);
             }
         };
-        let console = zone.console_link();
-        let (page, verification) = (chat.page(), chat.zone_url());
+        let screen = Screen {
+            url: zone.public_url(),
+            agent: &agent,
+            model: self.model()?.map(|(_, model)| model),
+            folder: &self.folder,
+            client_id: &profile.client_id,
+            chat: chat.page(),
+            slack: chat.workspace(),
+            verification: chat.zone_url(),
+            console: zone.console_link(),
+        };
         output::write(|out| match format {
-            Format::Json => output::write_json(
-                out,
-                &json!({
-                    "url": url, "agent": agent, "folder": self.folder, "client_id": client,
-                    "chat": page, "verification": verification, "console": console,
-                }),
-            ),
-            Format::Text => self.welcome(out, &url, &page, &agent, console.as_deref()),
+            Format::Json => output::write_json(out, &screen),
+            Format::Text => screen.write(out),
         })?;
         let wind_up = async {
             chat.wind_up().await;
@@ -160,11 +207,7 @@ impl Up {
         };
         signals.then(wind_up).await?;
         if format == Format::Text {
-            let _ = writeln!(
-                io::stderr(),
-                "stopped; everything is kept in {}",
-                self.shown()
-            );
+            screen::stopped(&self.folder);
         }
         Ok(Exit::Done)
     }
@@ -230,53 +273,6 @@ impl Up {
             Err(error) => Err(Failure::Save(path, error)),
         }
     }
-
-    fn welcome(
-        &self,
-        out: &mut dyn Write,
-        url: &str,
-        page: &str,
-        agent: &str,
-        console: Option<&str>,
-    ) -> io::Result<()> {
-        let folder = self.shown();
-        writeln!(out, "Interzone is up at {url}")?;
-        writeln!(out)?;
-        let what = match (self.agent, &self.model) {
-            (Answering::Llm, Some(model)) => printable::text(model),
-            _ => "built in, for trying things out".to_owned(),
-        };
-        writeln!(out, "  chat    {page} (a Slack workspace of your own)")?;
-        writeln!(out, "  agent   {agent} ({what})")?;
-        writeln!(
-            out,
-            "  folder  {folder} (certificate, databases, credentials)"
-        )?;
-        if let Some(console) = console {
-            writeln!(out, "  console {console} (good once, for ten minutes)")?;
-        }
-        writeln!(out)?;
-        writeln!(out, "In another terminal, in this folder:")?;
-        writeln!(out)?;
-        let check = format!("interzone check {url}");
-        for (command, what) in [
-            (
-                "interzone ask \"file csv a,b\"",
-                "ask the agent and get a file",
-            ),
-            ("interzone task list", "see your tasks"),
-            ("interzone pairs", "see what became of requests"),
-            (check.as_str(), "see that all is as it should be"),
-        ] {
-            writeln!(out, "  {command:<width$}  {what}", width = check.len())?;
-        }
-        writeln!(out)?;
-        writeln!(out, "Ctrl-C stops it.")
-    }
-
-    fn shown(&self) -> String {
-        printable::text(&self.folder.to_string_lossy())
-    }
 }
 
 /// Everything: whoever has a zone of their own also looks after it.
@@ -292,12 +288,4 @@ fn small_toml(values: &[(&str, &str, &str)]) -> String {
         format!("{table}.{key} = {}\n", toml::Value::from(*value))
     };
     values.iter().map(line).collect()
-}
-
-fn ignore(folder: &Path) -> io::Result<()> {
-    let path = folder.join(".gitignore");
-    if path.exists() {
-        return Ok(());
-    }
-    fs::write(path, "*\n")
 }

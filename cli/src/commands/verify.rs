@@ -33,7 +33,7 @@ impl Verify {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
         let config = VerifyConfig::load(&self.config)?;
         let log = start_log(&config.tls, &config.log)?;
-        let served = runtime::serving(config.verification.threads)?.block_on(serve(config, format));
+        let served = runtime::serve(config.verification.threads, serve(config, format));
         // What the log still holds leaves now.
         drop(log);
         served

@@ -1,4 +1,5 @@
-//! The model that is around: whose key the environment has. The key itself stays there.
+//! What is around: the model whose key the environment has, and the Slack whose tokens it has. The secrets
+//! themselves stay there.
 
 use super::variable;
 
@@ -34,6 +35,15 @@ impl ModelAround {
         None
     }
 
+    /// The model to ask for if nobody names one; none where only the server knows what it has.
+    pub(crate) fn usual_model(&self) -> Option<&'static str> {
+        match (self.provider, &self.base_url) {
+            ("openai", None) => Some("gpt-4.1-mini"),
+            ("anthropic", None) => Some("claude-sonnet-4-5"),
+            _ => None,
+        }
+    }
+
     /// An agent that is this model, as a configuration names it.
     pub(crate) fn to_toml(&self, model: &str) -> String {
         let line = |key: &str, value: &str| format!("{key} = {}\n", toml::Value::from(value));
@@ -50,9 +60,67 @@ impl ModelAround {
     }
 }
 
+/// A Slack whose tokens are in the environment, by how its events come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlackAround {
+    /// We open a socket, so nobody has to reach us.
+    Socket,
+    /// Slack calls us, so it must be able to.
+    Events,
+}
+
+/// A variable that is there without the one that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Alone(pub(crate) &'static str);
+
+impl Alone {
+    /// What would have to be there too.
+    pub(crate) fn lacks(self) -> &'static str {
+        match self.0 {
+            BOT => "SLACK_APP_TOKEN or SLACK_SIGNING_SECRET",
+            _ => BOT,
+        }
+    }
+}
+
+const BOT: &str = "SLACK_BOT_TOKEN";
+const APP: &str = "SLACK_APP_TOKEN";
+const SIGNING: &str = "SLACK_SIGNING_SECRET";
+
+impl SlackAround {
+    /// Looks around. Two variables are needed: the bot's token, and what proves or brings events.
+    ///
+    /// # Errors
+    /// There is one alone.
+    pub(crate) fn look() -> Result<Option<Self>, Alone> {
+        Self::among(variable)
+    }
+
+    fn among(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Alone> {
+        let there = |name| variable(name).is_some();
+        match (there(BOT), there(APP), there(SIGNING)) {
+            (true, true, _) => Ok(Some(Self::Socket)),
+            (true, false, true) => Ok(Some(Self::Events)),
+            (true, false, false) => Err(Alone(BOT)),
+            (false, true, _) => Err(Alone(APP)),
+            (false, false, true) => Err(Alone(SIGNING)),
+            (false, false, false) => Ok(None),
+        }
+    }
+
+    /// What a configuration says of it.
+    pub(crate) fn to_toml(self) -> String {
+        let more = match self {
+            Self::Socket => format!("slack.mode = \"socket\"\nslack.app_token_env = \"{APP}\"\n"),
+            Self::Events => format!("slack.signing_secret_env = \"{SIGNING}\"\n"),
+        };
+        format!("slack.bot_token_env = \"{BOT}\"\n{more}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ModelAround;
+    use super::{Alone, ModelAround, SlackAround};
 
     #[test]
     fn the_model_is_known_by_its_key_or_its_address() {
@@ -64,6 +132,11 @@ mod tests {
         };
         assert_eq!(found(&[]), None);
         let claude = found(&[("ANTHROPIC_API_KEY", "hunter2")]).unwrap();
+        assert!(
+            claude
+                .usual_model()
+                .is_some_and(|model| model.starts_with("claude"))
+        );
         let text = claude.to_toml("a \"model\"");
         assert!(text.contains("provider = \"anthropic\""), "{text}");
         assert!(text.contains("key_env = \"ANTHROPIC_API_KEY\""), "{text}");
@@ -73,10 +146,34 @@ mod tests {
             ("ANTHROPIC_API_KEY", "k"),
             ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1"),
         ]);
-        let text = local.unwrap().to_toml("m");
+        let local = local.unwrap();
+        assert_eq!(local.usual_model(), None);
+        let text = local.to_toml("m");
         assert!(
             text.contains("provider = \"openai\"") && !text.contains("key_env"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn slack_takes_two_variables() {
+        let found = |there: &[&str]| {
+            SlackAround::among(|name| there.contains(&name).then(|| "hunter2".to_owned()))
+        };
+        let (bot, app, signing) = ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET");
+        assert_eq!(found(&[]), Ok(None));
+        assert_eq!(found(&[bot]), Err(Alone(bot)));
+        assert_eq!(found(&[app]), Err(Alone(app)));
+        assert_eq!(found(&[signing]), Err(Alone(signing)));
+        assert_eq!(found(&[bot, signing]), Ok(Some(SlackAround::Events)));
+        assert_eq!(found(&[bot, app]), Ok(Some(SlackAround::Socket)));
+        assert_eq!(found(&[bot, app, signing]), Ok(Some(SlackAround::Socket)));
+        for around in [SlackAround::Events, SlackAround::Socket] {
+            let text = around.to_toml();
+            assert!(
+                text.parse::<toml::Table>().is_ok() && !text.contains("hunter2"),
+                "{text}"
+            );
+        }
     }
 }

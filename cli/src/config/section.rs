@@ -41,6 +41,11 @@ impl<T> Found<T> {
     pub(super) fn refuse(&self, why: impl Into<String>) -> ConfigError {
         ConfigError::new(&self.key, self.place.clone(), Wrong::Value(why.into()))
     }
+
+    /// Whether nobody said so, and it is as it always is.
+    pub(super) fn is_default(&self) -> bool {
+        matches!(self.place, Place::Default)
+    }
 }
 
 impl<'a> Section<'a> {

@@ -44,15 +44,26 @@ impl StoreConfig {
     }
 
     pub(super) fn read(mut section: Section<'_>, folder: &Path) -> Result<Self> {
-        let Some(url) = section.text("url")? else {
-            return Err(section.missing("url", HAS_A_DEFAULT));
+        let (url, said) = match (section.text("url")?, section.text("url_file")?) {
+            (Some(url), Some(_)) if !url.is_default() => {
+                return Err(url.refuse("`url_file` is set too; keep one of the two"));
+            }
+            (_, Some(file)) => {
+                let said = section.secret_in(&file)?;
+                (file, said)
+            }
+            (Some(url), None) => {
+                let said = Secret::new(url.value.as_str());
+                (url, said)
+            }
+            (None, None) => return Err(section.missing("url", HAS_A_DEFAULT)),
         };
-        let checked = match url.value.split_once(':') {
+        let checked = match said.expose().split_once(':') {
             Some(("sqlite", path)) => match path.strip_prefix("//").unwrap_or(path) {
                 "" => return Err(url.refuse("name a file, as in \"sqlite:interzone.db\"")),
                 path => StoreUrl::Sqlite(folder.join(path)),
             },
-            Some(("postgres" | "postgresql", _)) => StoreUrl::Postgres(Secret::new(url.value)),
+            Some(("postgres" | "postgresql", _)) => StoreUrl::Postgres(said),
             // The value is not repeated: what was meant to be a URL may hold a password.
             _ => {
                 return Err(

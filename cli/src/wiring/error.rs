@@ -7,7 +7,7 @@ use interzone_edge::telemetry::TelemetryError;
 use interzone_edge::tls::TlsError;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
-use interzone_verification::slack::api::SlackSetupError;
+use interzone_verification::slack::api::{SlackError, SlackSetupError};
 use interzone_verification::slack::install::InstallSetupError;
 use interzone_verification::slack::tokens::{InvalidToken, TokensError};
 use interzone_verification::slack::vault::VaultError;
@@ -50,6 +50,16 @@ pub(crate) enum StartError {
     Install(#[source] InstallSetupError),
     #[error("{}", with_cause(.0))]
     Tokens(#[from] TokensError),
+    #[error("SLACK_BOT_TOKEN: {0}")]
+    SlackVariable(#[source] InvalidToken),
+    #[error("{0}; correct SLACK_BOT_TOKEN, or unset it for a workspace of your own")]
+    SlackAround(#[source] SlackError),
+    #[error("`interzone up` runs already in {folder}{}; use that, or choose another place (--folder)", at(.url.as_deref()))]
+    AlreadyUp {
+        folder: String,
+        /// Where it is, if that is known.
+        url: Option<String>,
+    },
     #[error("outgoing connections cannot be set up: {0}")]
     Http(#[source] reqwest::Error),
     #[error("agent {id:?} cannot be started: {source}")]
@@ -93,6 +103,10 @@ pub(crate) enum StartError {
     Signals(#[source] io::Error),
     #[error("stopped at once, with work unfinished; it is taken up again at the next start")]
     Cut,
+}
+
+fn at(url: Option<&str>) -> String {
+    url.map(|url| format!(", at {url}")).unwrap_or_default()
 }
 
 /// An error with what lies under it, which names the file or the server.

@@ -9,20 +9,24 @@ pub(crate) use execution::{zone_client, zone_scopes};
 use super::error::cannot_listen;
 use super::options::{audit, http_limits};
 use super::store::{Opened, record_store};
+use super::works::Works;
 use super::{StartError, TlsFiles};
 use crate::config::VerifyConfig;
+use crate::version;
 use interzone_client::RetryPolicy;
 use interzone_edge::listener::Listener;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{ServerTls, TlsError, Trust};
 use interzone_hub::{Hub, Limits, RandomIds, Registry, SystemClock};
 use interzone_verification::slack::api::Slack;
+use interzone_verification::slack::api::auth::AuthTest;
 use interzone_verification::slack::install::Install;
 use interzone_verification::slack::socket::SocketState;
+use interzone_verification::slack::tokens::{BotToken, Installation};
 use interzone_verification::workers::Workers;
-use interzone_verification::{Check, Zone, ZoneOptions, router};
+use interzone_verification::{Zone, ZoneOptions, router};
 use neighbours::{Looks, Neighbours};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,13 +36,7 @@ pub(crate) struct Verifying {
     url: String,
     store: Opened,
     hub: Hub,
-    workers: Arc<Mutex<Option<Workers>>>,
-    serving: JoinSet<()>,
-    background: JoinSet<()>,
-    /// Ends listening.
-    stop: CancellationToken,
-    /// Ends what the rest needs until the last moment.
-    end: CancellationToken,
+    works: Works<Workers>,
     grace: Duration,
 }
 
@@ -52,12 +50,13 @@ impl Verifying {
         mut config: VerifyConfig,
         way: &'static str,
     ) -> Result<Self, StartError> {
-        let (stop, end) = (CancellationToken::new(), CancellationToken::new());
-        let metrics = Arc::new(Metrics::new());
+        let mut works = Works::new();
+        let (stop, end) = (works.stop.clone(), works.end.clone());
+        let metrics = Arc::new(Metrics::new().of_build(version::NUMBER, version::COMMIT));
         let limits = http_limits(&config.limits);
-        let mut background = JoinSet::new();
         let trust = Trust::system_and(&config.tls.trust)?;
-        let listener = listen(&config, way, &limits, &metrics, &mut background, &end).await?;
+        let background = &mut works.background;
+        let listener = listen(&config, way, &limits, &metrics, background, &end).await?;
         config.settle_port(listener.local_addr().port());
         let config = &config;
         let store = Opened::open(&config.store).await?;
@@ -77,8 +76,10 @@ impl Verifying {
         tracing::info!(workspaces, "workspaces have installed the app");
         let neighbours = Arc::new(Neighbours::default());
         let looks = Looks::new(config, &trust).map_err(StartError::Http)?;
-        background.spawn(neighbours.clone().watch(looks, end.clone()));
-        let workers = Arc::new(Mutex::new(None));
+        works
+            .background
+            .spawn(neighbours.clone().watch(looks, end.clone()));
+        let crew = works.crew.clone();
         let zone = Zone::new(ZoneOptions {
             hub: hub.clone(),
             slack: slack.clone(),
@@ -94,13 +95,11 @@ impl Verifying {
             audit: audit(&config.audit, &metrics)?,
             metrics: metrics.clone(),
             metrics_public: config.metrics_public,
-            checks: vec![working(&workers)],
+            checks: vec![Arc::new(move || crew.unwell())],
             stop: stop.clone(),
         });
         let options = parts::worker_options(config);
-        *workers.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Workers::start(&zone, &options, &end));
-        let mut serving = JoinSet::new();
+        works.crew.begin(Workers::start(&zone, &options, &end));
         let mut away = neighbours.checks();
         away.push(Arc::new(move || {
             (!tokens.trouble().is_empty()).then_some("slack_token")
@@ -110,23 +109,21 @@ impl Verifying {
             let deaf = move || *state.borrow() != SocketState::Connected;
             away.push(Arc::new(move || deaf().then_some("slack_socket")));
             let stop = stop.clone();
-            serving.spawn(async move {
+            works.serving.spawn(async move {
                 socket.run(stop).await;
             });
         }
         zone.look_after(away);
         let grace = config.verification.grace;
-        serving.spawn(listener.serve(router(zone), stop.clone(), grace));
+        works
+            .serving
+            .spawn(listener.serve(router(zone), stop, grace));
         let url = config.verification.public_url.as_str();
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             store,
             hub,
-            workers,
-            serving,
-            background,
-            stop,
-            end,
+            works,
             grace,
         })
     }
@@ -137,28 +134,8 @@ impl Verifying {
     }
 
     /// Takes no more events, lets answers that grow finish, hands the rest back, lets go of the store.
-    pub(crate) async fn wind_up(mut self) {
-        self.stop.cancel();
-        let workers = self
-            .workers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let work = async {
-            if let Some(workers) = workers {
-                workers.join(self.grace).await;
-            }
-        };
-        let serving = async {
-            while let Some(served) = self.serving.join_next().await {
-                if let Err(error) = served {
-                    tracing::error!(%error, "a door broke");
-                }
-            }
-        };
-        tokio::join!(serving, work);
-        self.end.cancel();
-        while self.background.join_next().await.is_some() {}
+    pub(crate) async fn wind_up(self) {
+        self.works.wind_up(self.grace, async {}).await;
         drop(self.hub);
         self.store.close().await;
         tracing::info!("stopped");
@@ -206,15 +183,16 @@ pub(crate) async fn workspaces(config: &VerifyConfig) -> Result<usize, StartErro
     Ok(parts::tokens(config, &slack, records)?.check().await?)
 }
 
-/// Whether the workers are at work.
-fn working(workers: &Arc<Mutex<Option<Workers>>>) -> Check {
-    let workers = workers.clone();
-    Arc::new(move || {
-        let workers = workers.lock().unwrap_or_else(PoisonError::into_inner);
-        match workers.as_ref().map(Workers::healthy) {
-            Some(Ok(())) => None,
-            Some(Err(_)) => Some("workers"),
-            None => Some("stopping"),
-        }
-    })
+/// Whose the bot's token is, as Slack says.
+///
+/// # Errors
+/// Slack cannot be reached, or does not take the token.
+pub(crate) async fn whose_token(config: &VerifyConfig) -> Result<AuthTest, StartError> {
+    let trust = Trust::system_and(&config.tls.trust)?;
+    let slack = Slack::new(config.slack.api_url.as_str(), &trust)?.hasty();
+    let token = config.slack.bot_token.as_ref();
+    let token = token.map_or("", |token| token.expose());
+    let token = BotToken::new(token).map_err(StartError::SlackVariable)?;
+    let found = slack.auth_test(&Installation::unknown(token)).await;
+    found.map_err(StartError::SlackAround)
 }

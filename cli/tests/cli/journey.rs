@@ -23,7 +23,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn interzone(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_interzone"));
     command.current_dir(folder).stdin(Stdio::null());
-    for name in ["INTERZONE_URL", "INTERZONE_TOKEN", "INTERZONE_CLIENT_ID"] {
+    // Whoever runs the tests may have a Slack or a model of their own, which are none of ours.
+    for name in [
+        "INTERZONE_URL",
+        "INTERZONE_TOKEN",
+        "INTERZONE_CLIENT_ID",
+        "SLACK_BOT_TOKEN",
+        "SLACK_APP_TOKEN",
+        "SLACK_SIGNING_SECRET",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+    ] {
         command.env_remove(name);
     }
     command
@@ -40,13 +52,19 @@ pub(crate) struct Zone {
 
 impl Zone {
     pub(crate) fn up() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut child = Program::spawn(
-            interzone(folder.path())
-                .args(["up", "--listen", "127.0.0.1:0", "--output", "json"])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped()),
-        );
+        Self::up_with(|command| command.args(["--listen", "127.0.0.1:0"]))
+    }
+
+    /// With more said, on the command line or in the environment.
+    pub(crate) fn up_with(more: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        Self::up_in(tempfile::tempdir().unwrap(), more)
+    }
+
+    /// In a folder that is there already.
+    pub(crate) fn up_in(folder: TempDir, more: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        let mut command = interzone(folder.path());
+        let command = more(command.args(["up", "--output", "json"]));
+        let mut child = Program::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let ready = first_line(child.0.stdout.take().unwrap());
         let ready: Value = serde_json::from_str(&ready).unwrap();
         let url = ready["url"].as_str().unwrap().to_owned();
@@ -66,7 +84,7 @@ impl Zone {
         Run::of(interzone(self.path()).args(arguments).output().unwrap())
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let mut all = arguments.to_vec();
         all.extend(["--output", "json"]);
         let run = self.run(&all);
@@ -75,17 +93,23 @@ impl Zone {
     }
 
     /// Ends it as an operator does, and waits for it.
-    pub(crate) fn stop(mut self) -> Run {
+    pub(crate) fn stop(self) -> Run {
+        self.stop_and_keep().0
+    }
+
+    /// As [`stop`](Self::stop), and keeps the folder.
+    pub(crate) fn stop_and_keep(mut self) -> (Run, TempDir) {
         terminate(&self.child);
         let status = self.child.0.wait().unwrap();
         let mut stderr = String::new();
         let mut pipe = self.child.0.stderr.take().unwrap();
         pipe.read_to_string(&mut stderr).unwrap();
-        Run {
+        let run = Run {
             code: status.code(),
             stdout: String::new(),
             stderr,
-        }
+        };
+        (run, self.folder)
     }
 }
 
@@ -449,7 +473,8 @@ fn a_second_zone_says_what_is_in_its_way() {
     );
     let run = zone.run(&["up", "--listen", "127.0.0.1:0"]);
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.stderr.contains("interzone.db is in use"), "{run:?}");
+    let told = format!("runs already in .interzone, at {}", zone.url);
+    assert!(run.stderr.contains(&told), "{run:?}");
 }
 
 #[test]

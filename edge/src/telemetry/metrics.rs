@@ -8,6 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::hash::Hash;
@@ -156,6 +157,15 @@ impl Metrics {
             ),
             registry,
         }
+    }
+
+    /// Tells of which build the node is: `interzone_build_info`.
+    #[must_use]
+    pub fn of_build(mut self, version: &'static str, commit: &'static str) -> Self {
+        let build = Info::new([("version", version), ("commit", commit)]);
+        self.registry
+            .register("build", "The build that runs here", build);
+        self
     }
 
     /// A call of `method` ended with `outcome`. Both must be words of ours: an unknown method's name
@@ -328,7 +338,7 @@ mod tests {
 
     #[test]
     fn everything_is_told_by_name() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::new().of_build("1.2.3", "abc1234");
         metrics.request("tasks.get", "ok", 0.002);
         metrics.request("tasks.get", "ok", 0.002);
         metrics.turned_away("busy");
@@ -364,6 +374,7 @@ mod tests {
             "interzone_pairs_dropped_total 3",
             "interzone_connections 1",
             "interzone_watchers{kind=\"sse\"} 2",
+            "interzone_build_info{version=\"1.2.3\",commit=\"abc1234\"} 1",
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

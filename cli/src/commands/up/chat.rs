@@ -1,18 +1,20 @@
-//! The chat of `interzone up`: a Slack workspace on this machine, and the Verification Zone that it speaks to.
+//! The chat of `interzone up`: a Slack workspace on this machine, or a real one, and the Verification Zone that it
+//! speaks to.
 //!
 //! Between the zones there is HTTPS with a token of its own, and events are signed, as anywhere. What is said
 //! in the workspace is kept in memory alone.
 
 use super::small_toml;
-use crate::config::VerifyConfig;
+use crate::config::{SlackAround, VerifyConfig};
 use crate::exit::Failure;
 use crate::private;
-use crate::wiring::{StartError, Verifying, zone_scopes};
+use crate::wiring::{StartError, Verifying, whose_token, zone_scopes};
 use interzone_edge::Secret;
 use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{AccountError, Clients, Grant, Keep, NewClient};
 use interzone_edge::tls::Trust;
 use interzone_playground::{Playground, PlaygroundError, PlaygroundOptions, seed};
+use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,14 +27,29 @@ const SECRET: &str = "verification.secret";
 /// What the workspace and the zone share.
 const SIGNING: &str = "slack-signing.secret";
 const BOT: &str = "slack-bot.secret";
+/// Where a zone for a real Slack keeps everything.
+const STORE: &str = "sqlite:slack.db";
 /// Where the zone and the page are, if nobody else is there.
 const ZONE_PORT: u16 = 8444;
 const PAGE_PORT: u16 = 8445;
 
-/// A workspace and the zone behind it.
+/// Where people ask, and the zone behind it.
 pub(super) struct Chat {
-    playground: Playground,
+    /// None if it is a real Slack.
+    playground: Option<Playground>,
+    workspace: Option<Workspace>,
     zone: Verifying,
+}
+
+/// A workspace of the real Slack.
+#[derive(Debug, Serialize)]
+pub(super) struct Workspace {
+    pub(super) team: String,
+    pub(super) name: String,
+    /// What the bot is called there.
+    pub(super) bot: String,
+    /// Whether we open a socket to it.
+    pub(super) socket: bool,
 }
 
 /// Where everything of `interzone up` is.
@@ -45,11 +62,15 @@ pub(super) struct Place<'a> {
 }
 
 impl Chat {
-    /// Starts both, and introduces them to each other and to the Execution Zone.
+    /// Starts a workspace of our own and its zone, and introduces them to each other and to the Execution
+    /// Zone.
     ///
     /// # Errors
     /// Something that they need is not there.
-    pub(super) async fn start(place: &Place<'_>, keep: Arc<dyn Keep>) -> Result<Self, Failure> {
+    pub(super) async fn of_our_own(
+        place: &Place<'_>,
+        keep: Arc<dyn Keep>,
+    ) -> Result<Self, Failure> {
         introduce(place.folder, keep).await?;
         let signing = Uuid::new_v4().simple().to_string();
         let bot = format!("xoxb-playground-{}", Uuid::new_v4().simple());
@@ -63,7 +84,7 @@ impl Chat {
             ..PlaygroundOptions::default()
         };
         let playground = workspace(options, place.any_port).await?;
-        let zone = zone(place, &playground.api_url()).await?;
+        let zone = zone(place, &our_own(&playground.api_url())).await?;
         let url = zone.public_url();
         playground
             .send_to(
@@ -71,12 +92,56 @@ impl Chat {
                 &format!("{url}/slack/interactions"),
             )
             .map_err(StartError::Playground)?;
-        Ok(Self { playground, zone })
+        Ok(Self {
+            playground: Some(playground),
+            workspace: None,
+            zone,
+        })
     }
 
-    /// The page, for a browser.
-    pub(super) fn page(&self) -> String {
-        self.playground.url()
+    /// Starts a zone for the Slack whose tokens are in the environment. Whoever has them may let people of
+    /// that workspace ask, and nobody else.
+    ///
+    /// # Errors
+    /// Slack does not take the tokens, or something that the zone needs is not there.
+    pub(super) async fn of_slack(
+        around: SlackAround,
+        place: &Place<'_>,
+        keep: Arc<dyn Keep>,
+    ) -> Result<Self, Failure> {
+        introduce(place.folder, keep).await?;
+        let slack = around.to_toml();
+        let found = whose_token(&config(place, &slack, 0)?).await?;
+        let team = found.team_id.as_str();
+        let policy = small_toml(&[
+            // What waits for our own workspace is nothing for this one.
+            ("store", "url", STORE),
+            ("policy", "teams", team),
+            ("policy", "channels", "*"),
+            ("policy", "users", "*"),
+        ]);
+        let zone = zone(place, &(slack + &policy)).await?;
+        let workspace = Workspace {
+            team: team.to_owned(),
+            name: found.team.unwrap_or_default(),
+            bot: found.user.unwrap_or_default(),
+            socket: around == SlackAround::Socket,
+        };
+        Ok(Self {
+            playground: None,
+            workspace: Some(workspace),
+            zone,
+        })
+    }
+
+    /// The page, for a browser, if it is a workspace of our own.
+    pub(super) fn page(&self) -> Option<String> {
+        self.playground.as_ref().map(Playground::url)
+    }
+
+    /// The workspace of the real Slack, if it is one.
+    pub(super) fn workspace(&self) -> Option<&Workspace> {
+        self.workspace.as_ref()
     }
 
     /// The Verification Zone.
@@ -88,7 +153,9 @@ impl Chat {
     pub(super) async fn wind_up(self) {
         // The zone first: what it still has to say needs somebody to say it to.
         self.zone.wind_up().await;
-        self.playground.stop().await;
+        if let Some(playground) = self.playground {
+            playground.stop().await;
+        }
     }
 }
 
@@ -135,9 +202,9 @@ async fn workspace(options: PlaygroundOptions, any_port: bool) -> Result<Playgro
     }
 }
 
-async fn zone(place: &Place<'_>, api_url: &str) -> Result<Verifying, Failure> {
+async fn zone(place: &Place<'_>, slack: &str) -> Result<Verifying, Failure> {
     let start = async |port: u16| -> Result<Verifying, Failure> {
-        let config = config(place, api_url, port)?;
+        let config = config(place, slack, port)?;
         Ok(Verifying::start(config, "INTERZONE__VERIFICATION__LISTEN").await?)
     };
     let usual = if place.any_port { 0 } else { ZONE_PORT };
@@ -147,9 +214,24 @@ async fn zone(place: &Place<'_>, api_url: &str) -> Result<Verifying, Failure> {
     }
 }
 
-fn config(place: &Place<'_>, api_url: &str, port: u16) -> Result<VerifyConfig, Failure> {
+/// What the zone of our own workspace is told of it.
+fn our_own(api_url: &str) -> String {
     let mut text = small_toml(&[
         ("store", "url", "sqlite:verification.db"),
+        ("slack", "api_url", api_url),
+        ("slack", "signing_secret_file", SIGNING),
+        ("slack", "bot_token_file", BOT),
+        ("policy", "teams", seed::TEAM),
+        ("policy", "channels", "*"),
+    ]);
+    // Somebody is left out, so that it can be seen how it is to be refused.
+    let users = toml::Value::from(vec![seed::HANA, seed::ALEX]);
+    text.push_str(&format!("policy.users = {users}\n"));
+    text
+}
+
+fn config(place: &Place<'_>, slack: &str, port: u16) -> Result<VerifyConfig, Failure> {
+    let mut text = small_toml(&[
         ("audit", "file", "slack-audit.log"),
         ("tls", "cert", "cert.pem"),
         ("tls", "key", "key.pem"),
@@ -164,14 +246,7 @@ fn config(place: &Place<'_>, api_url: &str, port: u16) -> Result<VerifyConfig, F
             "token_url",
             &format!("{}/oauth2/token", place.url),
         ),
-        ("slack", "api_url", api_url),
-        ("slack", "signing_secret_file", SIGNING),
-        ("slack", "bot_token_file", BOT),
-        ("policy", "teams", seed::TEAM),
-        ("policy", "channels", "*"),
     ]);
-    // Somebody is left out, so that it can be seen how it is to be refused.
-    let users = toml::Value::from(vec![seed::HANA, seed::ALEX]);
-    text.push_str(&format!("policy.users = {users}\n"));
+    text.push_str(slack);
     Ok(VerifyConfig::made_up(&text, place.folder)?)
 }

@@ -1,6 +1,6 @@
 //! Secrets in a configuration: written there, or kept elsewhere and only named.
 
-use super::{A_PATH, Result, Section, text_of};
+use super::{A_PATH, Found, Result, Section, text_of};
 use crate::config;
 use interzone_edge::Secret;
 use std::fs;
@@ -32,25 +32,27 @@ impl Section<'_> {
                 Err(here.refuse("it is empty; write a secret, or remove the key"))
             }
             (Some(here), None) => Ok(Some(Secret::new(here.value))),
-            (None, Some(file)) => {
-                let path = self.folder.join(&file.value);
-                let size = fs::metadata(&path).map(|meta| meta.len());
-                let text = match size {
-                    Ok(size) if size > MOST_SECRET => {
-                        return Err(file.refuse("that file is too large to be a secret"));
-                    }
-                    Ok(_) => fs::read_to_string(&path),
-                    Err(error) => Err(error),
-                };
-                let text = text.map_err(|error| {
-                    file.refuse(format!("{} cannot be read: {error}", path.display()))
-                })?;
-                match text.trim() {
-                    "" => Err(file.refuse(format!("{} is empty", path.display()))),
-                    text => Ok(Some(Secret::new(text.to_owned()))),
-                }
-            }
+            (None, Some(file)) => self.secret_in(&file).map(Some),
             (None, None) => Ok(None),
+        }
+    }
+
+    /// The secret in a file that was named.
+    pub(in crate::config) fn secret_in(&self, file: &Found<String>) -> Result<Secret> {
+        let path = self.folder.join(&file.value);
+        let size = fs::metadata(&path).map(|meta| meta.len());
+        let text = match size {
+            Ok(size) if size > MOST_SECRET => {
+                return Err(file.refuse("that file is too large to be a secret"));
+            }
+            Ok(_) => fs::read_to_string(&path),
+            Err(error) => Err(error),
+        };
+        let text = text
+            .map_err(|error| file.refuse(format!("{} cannot be read: {error}", path.display())))?;
+        match text.trim() {
+            "" => Err(file.refuse(format!("{} is empty", path.display()))),
+            text => Ok(Secret::new(text.to_owned())),
         }
     }
 

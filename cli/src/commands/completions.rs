@@ -1,0 +1,28 @@
+//! `interzone completions`: what a shell needs to complete our commands.
+
+use super::Cli;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+/// Write a script with which a shell completes commands and options
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  interzone completions bash > ~/.local/share/bash-completion/completions/interzone
+  interzone completions zsh > ~/.zfunc/_interzone
+  interzone completions fish > ~/.config/fish/completions/interzone.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(&self) -> Result<Exit, Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "interzone", &mut script);
+        output::write(|out| out.write_all(&script))?;
+        Ok(Exit::Done)
+    }
+}
