@@ -67,15 +67,16 @@ step_clippy() {
 
 step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
 
-# The stores are tested on a PostgreSQL server of our own, which ends with this shell, and the zone
-# with programs of others that were installed below the target folder. Both runs are made, and either
-# fails the step: one failure must not hide the others.
+# The stores are tested on a PostgreSQL server of our own, which ends with this shell, and the zones
+# with a browser and programs of others that were installed below the target folder. Both runs are
+# made, and either fails the step: one failure must not hide the others.
 step_test() {
   local rc=0
   scripts/postgres.sh start >"$SCRATCH/postgres"
   # shellcheck source=/dev/null
   source "$SCRATCH/postgres"
   scripts/peers.sh env >"$SCRATCH/peers"
+  scripts/browser.sh env >>"$SCRATCH/peers"
   # shellcheck source=/dev/null
   source "$SCRATCH/peers"
   trap 'scripts/postgres.sh stop' EXIT
@@ -124,6 +125,7 @@ need_test() {
   python_runtime
   node_runtime
   scripts/peers.sh install
+  scripts/browser.sh install
 }
 need_deny() { cargo_tool deny "$DENY_VERSION"; }
 

@@ -14,6 +14,7 @@ mod zone;
 mod agentcore;
 mod agents;
 mod bad_input;
+mod browser;
 mod consent;
 mod console;
 mod crash;

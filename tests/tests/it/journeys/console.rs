@@ -111,10 +111,10 @@ fn token(page: &str) -> Vec<(String, String)> {
 }
 
 /// `interzone up`, until it is dropped, and what it said.
-struct Up(Child);
+pub(super) struct Up(Child);
 
 impl Up {
-    async fn start(folder: &Path, listen: &str) -> (Self, Value) {
+    pub(super) async fn start(folder: &Path, listen: &str) -> (Self, Value) {
         let arguments = ["--output", "json", "up", "--listen", listen];
         let mut child = command(folder, &arguments)
             .stderr(std::process::Stdio::null())

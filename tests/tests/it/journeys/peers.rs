@@ -4,12 +4,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+/// Where they come from.
+const SCRIPT: &str = "scripts/peers.sh";
+
+/// What a script told in the environment.
 #[expect(clippy::disallowed_methods, reason = "test.sh tells where they are")]
-fn told(name: &str) -> String {
+pub(super) fn told(name: &str, script: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!(
-            "{name} is not set: run ./test.sh --only test, or scripts/peers.sh install and then \
-             eval \"$(scripts/peers.sh env)\" first"
+            "{name} is not set: run ./test.sh --only test, or {script} install and then \
+             eval \"$({script} env)\" first"
         )
     })
 }
@@ -25,17 +29,17 @@ pub(crate) fn postgres() -> String {
 
 /// The interpreter that has the Python peers.
 pub(crate) fn python() -> String {
-    told("INTERZONE_TEST_PYTHON")
+    told("INTERZONE_TEST_PYTHON", SCRIPT)
 }
 
 /// Where the Node peers are.
 pub(crate) fn node_modules() -> String {
-    told("INTERZONE_TEST_NODE_MODULES")
+    told("INTERZONE_TEST_NODE_MODULES", SCRIPT)
 }
 
 /// A Node that is new enough for the Slack emulator.
 pub(crate) fn newer_node() -> String {
-    told("INTERZONE_TEST_NEWER_NODE")
+    told("INTERZONE_TEST_NEWER_NODE", SCRIPT)
 }
 
 /// A program of `tests/peers/`.

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# A browser for the tests, and what drives it. The browser is the machine's own Chromium, or Debian's, or,
+# where neither can be had, one that comes from npm with its libraries and fonts. What drives it and looks
+# at its pages comes from npm too, of the versions that tests/browser/ pins. All that npm brings is
+# installed once, below the target folder, and again when the pins change.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/install.sh
+source scripts/install.sh
+
+usage() {
+  cat <<'USAGE'
+Usage: scripts/browser.sh install  installs what is not there yet
+       scripts/browser.sh env      prints what to export:  eval "$(scripts/browser.sh env)"
+USAGE
+}
+
+PINS=tests/browser
+TARGET=${CARGO_TARGET_DIR:-target}
+[[ $TARGET == /* ]] || TARGET=$PWD/$TARGET
+DRIVER_FOLDER=$TARGET/peers/browser
+BUNDLED_FOLDER=$TARGET/peers/chromium
+BUNDLED=$BUNDLED_FOLDER/chromium.sh
+# Where the tests leave pictures of what they saw.
+PICTURES=$TARGET/browser
+
+stamp_of() { { node --version && cat "$1/package-lock.json"; } | sha256sum; }
+
+# is_there FOLDER STAMP
+is_there() { [[ -f $1/stamp && $(<"$1/stamp") == "$2" ]]; }
+
+# from_npm PINS FOLDER
+from_npm() {
+  rm -rf "$2"
+  mkdir -p "$2"
+  cp "$1/package.json" "$1/package-lock.json" "$2"
+  npm ci --prefix "$2" --no-audit --no-fund --ignore-scripts --loglevel=error || {
+    echo "npm could not install $1/package-lock.json: see above; is a registry reachable?" >&2
+    return 1
+  }
+}
+
+# The stamp comes last, so an installation that was interrupted is not taken for one.
+install_driver() {
+  local stamp
+  stamp=$(stamp_of "$PINS")
+  if is_there "$DRIVER_FOLDER" "$stamp"; then
+    echo "have what drives the browser"
+    return
+  fi
+  echo "installing what drives the browser"
+  from_npm "$PINS" "$DRIVER_FOLDER"
+  echo "$stamp" >"$DRIVER_FOLDER/stamp"
+}
+
+# The package is made for another place than this; only the files in it are used, none of its code.
+install_bundled() {
+  local stamp from=$BUNDLED_FOLDER/node_modules
+  stamp=$(stamp_of "$PINS/chromium")
+  echo "installing a Chromium from npm"
+  if [[ $(uname -m) != x86_64 ]]; then
+    echo "npm has one for x86_64 alone"
+    return 1
+  fi
+  from_npm "$PINS/chromium" "$BUNDLED_FOLDER" || return 1
+  unpack "$from/@sparticuz/chromium/bin" "$BUNDLED_FOLDER" || return 1
+  chmod +x "$BUNDLED_FOLDER/chromium" || return 1
+  cat >"$BUNDLED_FOLDER/fonts.conf" <<FONTS
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>$BUNDLED_FOLDER/fonts</dir>
+  <dir>$from/@expo-google-fonts/noto-sans-jp/400Regular</dir>
+  <dir>$from/@expo-google-fonts/noto-sans-jp/700Bold</dir>
+  <dir>/usr/share/fonts</dir>
+  <cachedir>$BUNDLED_FOLDER/fonts-cache</cachedir>
+</fontconfig>
+FONTS
+  cat >"$BUNDLED" <<START
+#!/bin/sh
+export LD_LIBRARY_PATH='$BUNDLED_FOLDER/lib' FONTCONFIG_FILE='$BUNDLED_FOLDER/fonts.conf'
+exec '$BUNDLED_FOLDER/chromium' "\$@"
+START
+  chmod +x "$BUNDLED" || return 1
+  echo "$stamp" >"$BUNDLED_FOLDER/stamp"
+}
+
+# unpack FROM TO: the browser, its libraries and a font. Node can read what most machines cannot.
+unpack() {
+  local name
+  for name in chromium al2023.tar fonts.tar; do
+    node -e 'const fs = require("fs"), [from, to] = process.argv.slice(1);
+      fs.writeFileSync(to, require("zlib").brotliDecompressSync(fs.readFileSync(from)))' \
+      "$1/$name.br" "$2/$name" || return 1
+  done
+  for name in al2023.tar fonts.tar; do
+    tar -xf "$2/$name" -C "$2" && rm "$2/$name" || return 1
+  done
+}
+
+starts() { "$1" --version >/dev/null 2>&1; }
+
+# Prints the browser that there is, the machine's own first.
+browser() {
+  local own
+  own=$(command -v chromium) && starts "$own" && echo "$own" && return
+  is_there "$BUNDLED_FOLDER" "$(stamp_of "$PINS/chromium")" && starts "$BUNDLED" && echo "$BUNDLED"
+}
+
+install_browser() {
+  if browser >/dev/null; then
+    echo "have $("$(browser)" --version 2>/dev/null)"
+    return
+  fi
+  # Japanese needs a font of its own, and half of what is looked at is Japanese.
+  debian chromium fonts-noto-cjk || true
+  if browser >/dev/null; then return; fi
+  echo "Debian's packages brought no Chromium that starts"
+  install_bundled || true
+  browser >/dev/null || no_browser
+}
+
+no_browser() {
+  echo "there is no browser for the tests: install Chromium as 'chromium' on the path, then run again" >&2
+  return 1
+}
+
+case ${1:-} in
+  install)
+    install_driver
+    install_browser
+    ;;
+  env)
+    found=$(browser) || no_browser
+    printf 'export INTERZONE_TEST_BROWSER=%q\n' "$found"
+    printf 'export INTERZONE_TEST_BROWSER_MODULES=%q\n' "$DRIVER_FOLDER/node_modules"
+    printf 'export INTERZONE_TEST_BROWSER_PICTURES=%q\n' "$PICTURES"
+    ;;
+  *) usage && [[ ${1:-} == --help ]] ;;
+esac

@@ -1,0 +1,65 @@
+//! People in front of a browser: the real binary, and a real Chromium that a program of `tests/browser/`
+//! drives. What is looked at and pressed stands there; here is only what each of them needs to begin.
+
+use super::console::Up;
+use super::newcomer::ends;
+use super::peers::told;
+use super::zone::free_port;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// `interzone up` in a folder of its own, until it is dropped, and what it said of itself.
+pub(super) struct Started {
+    pub(super) folder: TempDir,
+    pub(super) said: Value,
+    _up: Up,
+}
+
+impl Started {
+    pub(super) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listen = format!("127.0.0.1:{}", free_port());
+        let (up, said) = Up::start(folder.path(), &listen).await;
+        Self {
+            folder,
+            said,
+            _up: up,
+        }
+    }
+
+    /// Walks a journey of `tests/browser/` to its end, which must be a good one.
+    pub(super) async fn walk(&self, journey: &str) {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("browser")
+            .join(journey);
+        let script = "scripts/browser.sh";
+        let mut node = Command::new("node");
+        node.arg(file).arg(self.said.to_string());
+        for name in ["", "_MODULES", "_PICTURES"] {
+            let name = format!("INTERZONE_TEST_BROWSER{name}");
+            node.env(&name, told(&name, script));
+        }
+        let node = node
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("Node is there: ./test.sh installs it");
+        let output = ends(node).await;
+        assert!(
+            output.status.success(),
+            "{journey}: {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newcomer_asks_and_sees_the_answer_grow() {
+    Started::new().await.walk("first_run.mjs").await;
+}
