@@ -85,7 +85,7 @@ async fn come_back_as_they_were(on: Engine) {
     assert_eq!(found, expected);
     let thread = &expected.asking.thread;
     let questions = two.questions(thread, &first(10)).await.unwrap();
-    assert_eq!(questions, [expected.clone()]);
+    assert_eq!(questions, std::slice::from_ref(&expected));
     let other = Thread {
         team: "T2".to_owned(),
         ..thread.clone()

@@ -222,6 +222,11 @@
     source = null;
   };
 
+  // Where the rooms are in a row that is longer than the screen, the one that this is must be seen.
+  const rooms = document.querySelector('.top nav');
+  const here = rooms?.querySelector('[aria-current]');
+  if (here) rooms.scrollLeft = here.offsetLeft - rooms.offsetLeft - (rooms.clientWidth - here.offsetWidth) / 2;
+
   localise(document);
   setInterval(() => { if (!document.hidden) grow(); }, 1000);
   listen();

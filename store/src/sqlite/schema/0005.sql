@@ -1,5 +1,5 @@
 -- Which tasks were asked for in which thread of a workspace and by whom, and what people think of what
--- came of them. Both go with their task.
+-- came of them. Both go with their task. And lists of one agent's tasks.
 
 CREATE TABLE questions (
     number INTEGER PRIMARY KEY,
@@ -21,3 +21,7 @@ CREATE TABLE feedback (
     at INTEGER NOT NULL,
     PRIMARY KEY (task_id, who)
 ) STRICT, WITHOUT ROWID;
+
+-- With the agent in it, a list of one agent's tasks looks at no task of another.
+DROP INDEX tasks_state;
+CREATE INDEX tasks_state ON tasks (state, updated_at, id, agent);

@@ -1,9 +1,12 @@
 //! The console as an operator's browser meets it: in by the link that `up` prints, or by the issuer; a
 //! task's whole story, its file, calling one off; and out again.
 
+use super::browser::Started;
+use super::login::token as token_of;
 use super::newcomer::{add, command, prints, text};
 use super::peers::Oidc;
 use super::soon;
+use super::tokens::EVERY_SCOPE;
 use super::wire::Reply;
 use super::zone::{Setup, free_port};
 use serde_json::{Value, json};
@@ -254,18 +257,24 @@ fn action(page: &str) -> String {
     action.split('"').next().unwrap().to_owned()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn operators_sign_in_at_an_issuer_that_is_found_by_its_name() {
-    let mut oidc = Oidc::start();
-    let zone = Setup::new()
+/// What nobody may see.
+const SECRET: &str = "the-secret-words";
+
+/// A zone whose operator, anna, signs in at this issuer.
+fn operated(oidc: &Oidc) -> Setup {
+    Setup::new()
         .without_issuer()
         .set("oauth.issuer", oidc.issuer.clone())
         .set("oauth.audience", "https://acp.test")
         .set("console.client_id", "console")
         .set("console.client_secret", "secret of console")
         .set("console.operators", vec!["anna".to_owned()])
-        .start()
-        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_sign_in_at_an_issuer_that_is_found_by_its_name() {
+    let mut oidc = Oidc::start();
+    let zone = operated(&oidc).start().await;
     oidc.introduce_console(&format!("{}/console/callback", zone.url));
     for (name, status) in [("anna", 200), ("bert", 403)] {
         let mut browser = Browser::new(zone.world.authority.pem.as_bytes(), &zone.url);
@@ -389,6 +398,37 @@ fn find(value: &Value, holds: &dyn Fn(&Value) -> bool) -> Option<Value> {
     inside.or_else(|| {
         (value.is_object() && value["ts"].is_string() && holds(value)).then(|| value.clone())
     })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_looks_around_in_a_browser() {
+    Started::new().await.walk("console.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_room_of_the_console_fits_every_screen() {
+    Started::new().await.walk("rooms.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_given_up_is_sent_again_in_a_browser() {
+    Started::new().await.walk("letters.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_see_content_sees_none_in_a_browser() {
+    let mut oidc = Oidc::start();
+    let zone = operated(&oidc)
+        .set("console.scope", "interzone:operate")
+        .start()
+        .await;
+    oidc.introduce_console(&format!("{}/console/callback", zone.url));
+    let made = token_of(&oidc, "es256", "https://acp.test", EVERY_SCOPE).await;
+    let token = text(&made, &["access_token"]);
+    let id = zone.create(token, "demo", &format!("echo {SECRET}")).await;
+    zone.finished(token, &id).await;
+    let said = json!({"url": zone.url, "issuer": oidc.issuer, "task": id, "secret": SECRET});
+    Started::as_told(said).walk("hidden.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
