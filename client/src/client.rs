@@ -270,6 +270,8 @@ pub(crate) fn safety_of(method: &str) -> Safety {
     match (acp, zone) {
         (Some(acp::Method::TasksGet | acp::Method::TasksList | acp::Method::PairsFind), _)
         | (_, Some(zone::Method::GetTaskResult | zone::Method::GetAgentCard)) => Safety::Read,
+        // What is told twice is kept once.
+        (_, Some(zone::Method::Feedback)) => Safety::Read,
         _ => Safety::Write,
     }
 }

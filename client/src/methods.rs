@@ -11,7 +11,9 @@ use interzone_protocol::acp::{
     TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams, TasksSendParams,
     TasksSubscribeParams, TasksUnsubscribeParams,
 };
-use interzone_protocol::zone::{self, CancelResult, TaskIdParams, TaskOutcome};
+use interzone_protocol::zone::{
+    self, CancelResult, FeedbackParams, FeedbackResult, TaskIdParams, TaskOutcome,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +141,8 @@ methods! {
     get_task_result(TaskIdParams) -> TaskOutcome = zone::Method::GetTaskResult, read::task_outcome;
     /// Calls such a task off (`cancel_task`).
     cancel_task(TaskIdParams) -> CancelResult = zone::Method::CancelTask, plain;
+    /// Tells what somebody thinks of what came of such a task (`interzone.feedback`).
+    give_feedback(FeedbackParams) -> FeedbackResult = zone::Method::Feedback, plain;
 }
 
 impl Client {

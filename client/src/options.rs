@@ -104,7 +104,10 @@ fn usual(method: Method) -> Duration {
 fn usual_of_zone(method: zone::Method) -> Duration {
     Duration::from_secs(match method {
         zone::Method::ExecuteTask => 30,
-        zone::Method::GetTaskResult | zone::Method::CancelTask | zone::Method::GetAgentCard => 10,
+        zone::Method::GetTaskResult
+        | zone::Method::CancelTask
+        | zone::Method::GetAgentCard
+        | zone::Method::Feedback => 10,
     })
 }
 

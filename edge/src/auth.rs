@@ -11,6 +11,7 @@ mod jwks;
 pub(crate) mod jwt;
 mod keys;
 mod known;
+mod metadata;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ pub use bearer::sole_authorization;
 pub use identity::Identity;
 pub use introspection::Introspection;
 pub use keys::KeySet;
+pub use metadata::{DiscoveryError, SignInEndpoints};
 
 use crate::clock::Clock;
 use crate::listener::Peer;

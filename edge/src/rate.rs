@@ -63,6 +63,36 @@ impl RateLimiter {
         }
     }
 
+    /// How many requests a minute each key may make, and how many of them at once; nothing if there is no
+    /// limit.
+    pub fn rule(&self) -> Option<(u32, u32)> {
+        let burst = self.ahead.checked_div(self.cost)?;
+        Some((self.limit, u32::try_from(burst).unwrap_or(u32::MAX)))
+    }
+
+    /// The keys that have most of their burst behind them at this moment, each with how much of it in
+    /// percent, the fullest first.
+    pub fn busiest(&self, most: usize) -> Vec<(String, u64)> {
+        let now = u64::try_from((self.ticks)().as_nanos()).unwrap_or(u64::MAX);
+        let mut all: Vec<(String, u64)> = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for (key, whole) in shard.iter() {
+                let used = whole.saturating_sub(now);
+                // To the next whole percent, so that what is used at all is not nothing.
+                let percent = used.saturating_mul(100).div_ceil(self.ahead.max(1));
+                if percent > 0 {
+                    all.push((key.to_string(), percent));
+                }
+            }
+            drop(shard);
+            // Few are asked for, of however many there are.
+            all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            all.truncate(most);
+        }
+        all
+    }
+
     /// Counts a request of `key`, or says when to come back. A refused request costs nothing.
     pub fn check(&self, key: &str) -> Result<(), TooFast> {
         let shard = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64)
@@ -127,6 +157,23 @@ mod tests {
         let hand = Arc::clone(&millis);
         let ticks: Ticks = Arc::new(move || Duration::from_millis(hand.load(Ordering::Relaxed)));
         (RateLimiter::with_ticks(per_minute, burst, ticks), millis)
+    }
+
+    #[test]
+    fn tells_who_is_near_the_limit() {
+        let (limiter, millis) = limiter(60, 4);
+        assert_eq!(limiter.rule(), Some((60, 4)));
+        for key in ["a", "b", "b", "c", "b", "b"] {
+            assert_eq!(limiter.check(key), Ok(()));
+        }
+        let told = |most| limiter.busiest(most);
+        let of = |key: &str, percent| (key.to_owned(), percent);
+        assert_eq!(told(9), [of("b", 100), of("a", 25), of("c", 25)]);
+        assert_eq!(told(2), [of("b", 100), of("a", 25)]);
+        millis.store(1_500, Ordering::Relaxed);
+        assert_eq!(told(9), [of("b", 63)]);
+        let free = RateLimiter::new(0, 4);
+        assert_eq!((free.rule(), free.busiest(9)), (None, Vec::new()));
     }
 
     #[test]

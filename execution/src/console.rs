@@ -4,6 +4,7 @@
 //! enter. Everything that others said is escaped, and shown only to whoever may see content.
 
 mod code_flow;
+mod discovered;
 mod feed;
 mod files;
 mod guard;
@@ -16,7 +17,8 @@ mod session;
 mod sign_in;
 mod words;
 
-pub use code_flow::{SignIn, TokenDoor};
+pub use code_flow::{SignIn, SignInIssuer};
+pub use discovered::Discovered;
 
 use crate::doors::OPERATE_SCOPE;
 use crate::zone::Zone;
@@ -110,6 +112,8 @@ impl Console {
             )
             .route("/console/streams", get(pages::streams::page))
             .route("/console/streams/{id}", get(pages::streams::one))
+            .route("/console/conversations", get(pages::talks::page))
+            .route("/console/conversations/thread", get(pages::talks::one))
             .route("/console/topics", get(pages::topics::page))
             .route("/console/dead-letters", get(pages::letters::page))
             .route(
@@ -138,6 +142,12 @@ impl Console {
     /// Looks at the figures, tells those who look at the pages what changes, and renews their tokens,
     /// until told to stop.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        feed::run(&self, &stop).await;
+        let prepare = async {
+            if let Some(sign_in) = &self.sign_in {
+                sign_in.prepare().await;
+            }
+        };
+        let prepare = stop.run_until_cancelled(prepare);
+        tokio::join!(prepare, feed::run(&self, &stop));
     }
 }

@@ -22,6 +22,7 @@ mod pushes;
 mod run;
 mod streams;
 mod sweep;
+mod talks;
 mod tasks;
 mod topics;
 mod view;

@@ -25,6 +25,7 @@ pub mod ports;
 mod quota;
 mod retention;
 mod stream;
+mod talk;
 mod task;
 mod topic;
 mod transitions;
@@ -45,6 +46,7 @@ pub use packed::{Blob, BlobId, FETCH, HasParts, INLINE_LIMIT, NotABlobId, Packed
 pub use quota::{Charge, Rate};
 pub use retention::{Purged, Retention};
 pub use stream::{Stream, StreamQuery};
+pub use talk::{Asking, Conversation, Feedback, Question, TalkQuery, Thread};
 pub use task::{Push, Task, TaskCursor, TaskQuery, WholeTask, Written};
 pub use topic::{
     Acked, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState, TopicTrie,

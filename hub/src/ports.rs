@@ -14,6 +14,7 @@ mod commit;
 mod pair;
 mod record;
 mod store;
+mod talk;
 
 pub use commit::{ClaimKey, Commit, EventRow, Fence, Op};
 pub use pair::{Pair, PairQuery, PairStore};
@@ -22,6 +23,7 @@ pub use store::{
     DeadLetterQuery, OutboxStore, QuotaStore, Store, StreamStore, SubscriptionQuery, TaskStore,
     TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
 };
+pub use talk::{Conversations, TalkStore};
 
 use interzone_protocol::vocab::SubscriptionId;
 

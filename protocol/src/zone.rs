@@ -14,10 +14,11 @@ mod words;
 pub use events::{PROGRESS, TaskProgress};
 pub use method::Method;
 pub use params::{
-    Attachment, BotToken, ContextMessage, ContextRole, ExecuteTaskParams, TaskIdParams,
+    Attachment, BotToken, ContextMessage, ContextRole, ExecuteTaskParams, FeedbackParams,
+    TaskIdParams, Verdict,
 };
 pub use results::{
-    ArtifactPart, CancelResult, ExecuteResult, ExecuteStatus, SharedText, Skipped, TaskOutcome,
-    TaskResult, TaskResultStatus, WireFault, ZoneArtifact,
+    ArtifactPart, CancelResult, ExecuteResult, ExecuteStatus, FeedbackResult, SharedText, Skipped,
+    TaskOutcome, TaskResult, TaskResultStatus, WireFault, ZoneArtifact,
 };
 pub use words::{ErrorWord, MessageKey};

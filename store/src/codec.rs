@@ -6,6 +6,9 @@ use interzone_protocol::vocab::{Json, Metadata, Priority, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// How many questions are looked at for one page of conversations.
+pub(crate) const LOOKED_AT: i64 = 2_000;
+
 /// A value as JSON text.
 pub(crate) fn to_text<T: Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))

@@ -18,6 +18,7 @@ mod quota;
 mod records;
 mod schema;
 mod session;
+mod talks;
 mod tasks;
 mod text;
 mod topics;

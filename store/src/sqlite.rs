@@ -24,6 +24,7 @@ mod records;
 mod rows;
 mod schema;
 mod streams;
+mod talks;
 mod tasks;
 #[cfg(test)]
 mod tests;

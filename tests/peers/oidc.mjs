@@ -2,7 +2,8 @@
 // resource, opaque ones with introspection for another, the code flow with PKCE, and new keys when
 // asked for. Usage: node oidc.mjs NODE_MODULES
 //
-// Says where it is on its first line; then takes a command a line, `rotate`; ends with its input.
+// Says where it is on its first line; then takes a command a line, `rotate` or `console URL`, which lets a
+// console be sent back there; ends with its input.
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -14,7 +15,9 @@ const { default: Provider } = await import(pathToFileURL(`${modules}/oidc-provid
 const SCOPES = [
   'acp:agent:identify', 'acp:tasks:read', 'acp:tasks:write', 'acp:tasks:cancel',
   'acp:streams:read', 'acp:streams:write', 'acp:notifications:receive',
+  'interzone:operate', 'interzone:content', 'interzone:change',
 ];
+const consoles = [];
 const ALGORITHMS = { rs256: 'RS256', es256: 'ES256', eddsa: 'EdDSA' };
 
 function keys() {
@@ -49,6 +52,13 @@ function provider(issuer) {
         redirect_uris: ['http://127.0.0.1/callback'],
         response_types: ['code'],
       },
+      ...(consoles.length === 0 ? [] : [{
+        client_id: 'console',
+        client_secret: 'secret of console',
+        grant_types: ['authorization_code', 'refresh_token'],
+        redirect_uris: consoles,
+        response_types: ['code'],
+      }]),
     ],
     jwks: { keys: keys() },
     cookies: { keys: [randomUUID()] },
@@ -93,6 +103,10 @@ server.listen(0, '127.0.0.1', () => {
     if (line === 'rotate') {
       answer = provider(issuer);
       console.log('rotated');
+    } else if (line.startsWith('console ')) {
+      consoles.push(line.slice('console '.length));
+      answer = provider(issuer);
+      console.log('known');
     }
   });
   commands.on('close', () => process.exit(0));

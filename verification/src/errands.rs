@@ -1,5 +1,5 @@
-//! Small things to do for Slack: stop what goes on, keep what somebody thinks of an answer, forget a
-//! token, and see whether a thread is one that we follow.
+//! Small things to do for Slack: stop what goes on, keep and pass on what somebody thinks of an answer, forget
+//! a token, and see whether a thread is one that we follow.
 
 mod stop;
 
@@ -11,6 +11,7 @@ use crate::workers::Carrier;
 use crate::zone::{self, Zone};
 use async_trait::async_trait;
 use interzone_hub::{HubError, OutboxEntry};
+use interzone_protocol::zone::{ErrorWord, FeedbackParams, Verdict};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -52,9 +53,41 @@ impl Carrier for Runner {
 }
 
 impl Runner {
+    /// Keeps it here, and tells the Execution Zone, which keeps it with the task.
     async fn feedback(&self, given: &FeedbackGiven) -> Result<Carried, HubError> {
-        self.0.0.desk.feedbacks().keep(given).await?;
-        Ok(Carried::Arrived)
+        let zone = &self.0.0;
+        zone.desk.feedbacks().keep(given).await?;
+        let notes = Notes(zone.hub.clone());
+        let Some(running) = notes.running(&given.question).await? else {
+            // It never became a task, or was one too long ago.
+            return Ok(Carried::Arrived);
+        };
+        let params = FeedbackParams {
+            task_id: running.task,
+            user_id: given.user.to_string(),
+            verdict: if given.good {
+                Verdict::Up
+            } else {
+                Verdict::Down
+            },
+            comment: None,
+            given_at: Some(given.at),
+        };
+        let client = zone.client.with_correlation(&given.question);
+        Ok(match client.give_feedback(&params).await {
+            Ok(_) => Carried::Arrived,
+            Err(error) if error.is_retryable() => Carried::Later {
+                why: error.to_string(),
+                after: error.retry_after(),
+            },
+            Err(error) => match error.error_word() {
+                // The task is gone, or that zone does not keep such things. We do.
+                ErrorWord::TaskNotFound | ErrorWord::MethodNotFound => Carried::Arrived,
+                _ => Carried::Never {
+                    why: error.to_string(),
+                },
+            },
+        })
     }
 
     async fn forget(&self, left: &Left) -> Carried {

@@ -22,17 +22,19 @@ pub(crate) struct ConsoleConfig {
 /// How a person signs in at an issuer outside.
 #[derive(Debug)]
 pub(crate) struct ConsoleIssuer {
-    pub(crate) authorize_url: Url,
-    pub(crate) token_url: Url,
+    /// Where people agree, and where a code becomes a token; else the issuer's metadata say so.
+    pub(crate) urls: Option<(Url, Url)>,
     pub(crate) client_id: String,
     pub(crate) client_secret: Option<Secret>,
     pub(crate) scope: Option<String>,
+    /// Whom the issuer is to make tokens for, if it must be told.
+    pub(crate) resource: Option<String>,
 }
 
 impl ConsoleConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
-        const TOGETHER: &str =
-            "`authorize_url`, `token_url` and `client_id` say together how people sign in";
+        const TOGETHER: &str = "`authorize_url` and `token_url` say together where people sign in";
+        const NAMELESS: &str = "the issuer knows the console by it";
         let enabled = section.flag("enabled")?.unwrap_or(true);
         let operators = section.texts("operators")?;
         let authorize = section.text("authorize_url")?;
@@ -40,18 +42,26 @@ impl ConsoleConfig {
         let client_id = section.text("client_id")?;
         let client_secret = section.secret("client_secret", "client_secret_file")?;
         let scope = section.text("scope")?.map(|found| found.value);
-        let issuer = match (authorize, token, client_id) {
-            (None, None, None) => None,
-            (Some(authorize), Some(token), Some(client)) => Some(ConsoleIssuer {
-                authorize_url: secure_url(&authorize, "an issuer")?,
-                token_url: secure_url(&token, "an issuer")?,
+        let resource = section.text("resource")?.map(|found| found.value);
+        let urls = match (authorize, token) {
+            (None, None) => None,
+            (Some(authorize), Some(token)) => Some((
+                secure_url(&authorize, "an issuer")?,
+                secure_url(&token, "an issuer")?,
+            )),
+            (None, _) => return Err(section.missing("authorize_url", TOGETHER)),
+            (_, None) => return Err(section.missing("token_url", TOGETHER)),
+        };
+        let issuer = match (client_id, &urls) {
+            (Some(client), _) => Some(ConsoleIssuer {
+                urls,
                 client_id: client.value,
                 client_secret,
                 scope,
+                resource,
             }),
-            (None, ..) => return Err(section.missing("authorize_url", TOGETHER)),
-            (_, None, _) => return Err(section.missing("token_url", TOGETHER)),
-            (_, _, None) => return Err(section.missing("client_id", TOGETHER)),
+            (None, Some(_)) => return Err(section.missing("client_id", NAMELESS)),
+            (None, None) => None,
         };
         section.end()?;
         Ok(Self {

@@ -4,11 +4,12 @@ use super::StartError;
 use super::identity::Identity;
 use super::store::Opened;
 use crate::config::{Config, ConsoleIssuer};
+use interzone_edge::auth::SignInEndpoints;
 use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{AccountError, Clients};
 use interzone_edge::tls::Trust;
 use interzone_execution::Zone;
-use interzone_execution::console::{Console, ConsoleOptions, SignIn, TokenDoor};
+use interzone_execution::console::{Console, ConsoleOptions, Discovered, SignIn, SignInIssuer};
 use std::sync::Arc;
 
 /// The console of a zone, if it is to have one.
@@ -30,7 +31,7 @@ pub(super) async fn console(
             // An address that the issuer has is one that can be joined to.
             SignIn::built_in(url, operators).ok()
         }
-        (None, Some(issuer)) => Some(outside(issuer, operators, trust)?),
+        (None, Some(issuer)) => Some(outside(issuer, identity, operators, trust)?),
         (None, None) => None,
     };
     let options = ConsoleOptions { sign_in };
@@ -56,21 +57,33 @@ async fn introduce(config: &Config, store: &Opened) -> Result<(), StartError> {
     }
 }
 
+/// What the console asks an issuer elsewhere for, if nothing else is said.
+const SCOPE: &str = "interzone:operate interzone:content interzone:change";
+
 fn outside(
     issuer: &ConsoleIssuer,
+    identity: &Identity,
     operators: Vec<String>,
     trust: &Trust,
 ) -> Result<SignIn, StartError> {
     let http = trust.client().build().map_err(StartError::Http)?;
-    Ok(SignIn {
-        authorize_url: issuer.authorize_url.clone(),
-        token: TokenDoor::At {
-            url: issuer.token_url.clone(),
+    let place = match &issuer.urls {
+        Some((authorize, token)) => SignInIssuer::At {
+            endpoints: SignInEndpoints {
+                authorize: authorize.clone(),
+                token: token.clone(),
+            },
             http,
         },
+        None => SignInIssuer::Discovered(Discovered::new(&identity.issuer_url, http)),
+    };
+    let scope = issuer.scope.clone();
+    Ok(SignIn {
+        issuer: place,
         client_id: issuer.client_id.clone(),
         client_secret: issuer.client_secret.clone(),
-        scope: issuer.scope.clone(),
+        scope: Some(scope.unwrap_or_else(|| SCOPE.to_owned())),
+        resource: issuer.resource.clone(),
         operators: (!operators.is_empty()).then_some(operators),
     })
 }

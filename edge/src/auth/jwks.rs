@@ -4,12 +4,9 @@
 //! twice at the same time. While it is down, the keys we have go on for a day.
 
 use super::keys::KeySet;
-use super::{Refusal, safe_url};
-use crate::capped;
+use super::{Refusal, metadata, safe_url};
 use crate::clock::Clock;
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
-use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -25,8 +22,6 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// The same while there are no keys at all and every caller waits for them.
 const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Sets of real issuers have a few KiB.
-const LARGEST: usize = 512 << 10;
 
 /// Where keys are.
 pub(super) enum Place {
@@ -37,22 +32,9 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Where the metadata of an issuer are: OpenID Connect puts its path before the well-known part,
-    /// RFC 8414 after it.
+    /// Where the metadata of an issuer are.
     pub(super) fn metadata_of(issuer: &str) -> Option<Self> {
-        let base = safe_url(issuer)?;
-        let path = base.path().trim_end_matches('/');
-        let at = |path: &str| {
-            let mut url = base.clone();
-            url.set_path(path);
-            url.set_query(None);
-            url.set_fragment(None);
-            url
-        };
-        let urls = [
-            at(&format!("{path}/.well-known/openid-configuration")),
-            at(&format!("/.well-known/oauth-authorization-server{path}")),
-        ];
+        let urls = metadata::places(issuer)?;
         Some(Self::Metadata {
             issuer: issuer.to_owned(),
             urls,
@@ -184,47 +166,19 @@ impl Jwks {
     }
 
     async fn keys_at(&self, url: &Url) -> Result<KeySet, String> {
-        let keys = KeySet::parse(&self.get(url).await?).map_err(|error| error.to_string())?;
+        let keys = KeySet::parse(&metadata::get(url, &self.http).await?)
+            .map_err(|error| error.to_string())?;
         match keys.is_empty() {
             true => Err("no key in it can verify a token".to_owned()),
             false => Ok(keys),
         }
     }
 
-    /// Where the issuer's metadata say that its keys are. They must be of this very issuer
-    /// (RFC 8414, 3.3).
+    /// Where the issuer's metadata say that its keys are.
     async fn discover(&self, issuer: &str, urls: &[Url]) -> Result<Url, String> {
-        #[derive(Deserialize)]
-        struct Metadata {
-            issuer: String,
-            jwks_uri: String,
-        }
-        let mut why = String::new();
-        for url in urls {
-            let body = match self.get(url).await {
-                Ok(body) => body,
-                Err(error) => {
-                    why = error;
-                    continue;
-                }
-            };
-            let metadata = serde_json::from_slice::<Metadata>(&body);
-            let metadata = metadata.map_err(|error| error.to_string())?;
-            if metadata.issuer != issuer {
-                return Err("the metadata are those of another issuer".to_owned());
-            }
-            let keys = safe_url(&metadata.jwks_uri);
-            return keys.ok_or_else(|| "the metadata name no safe place for keys".to_owned());
-        }
-        Err(why)
-    }
-
-    async fn get(&self, url: &Url) -> Result<Bytes, String> {
-        let sent = self.http.get(url.clone()).send().await;
-        let answer = sent.and_then(reqwest::Response::error_for_status);
-        let answer = answer.map_err(|error| error.to_string())?;
-        let body = capped::whole(answer, LARGEST).await;
-        body.map_err(|cut| format!("{cut:?}"))
+        let metadata = metadata::of(issuer, urls, &self.http).await?;
+        let keys = metadata.jwks_uri.and_then(|url| safe_url(&url));
+        keys.ok_or_else(|| "the metadata name no safe place for keys".to_owned())
     }
 
     fn failed(&self, why: &str) -> Option<Arc<Loaded>> {

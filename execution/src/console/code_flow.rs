@@ -1,6 +1,7 @@
 //! Signing in by the code flow of OAuth 2.0 with PKCE: where people are sent, and how a code becomes a
 //! token. Who somebody is is proved by the edge, as for every other token.
 
+use super::discovered::Discovered;
 use super::session::Proof;
 use super::{CALLBACK, CLIENT};
 use crate::zone::Zone;
@@ -11,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use interzone_edge::Secret;
-use interzone_edge::auth::Refusal;
+use interzone_edge::auth::{Refusal, SignInEndpoints};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -25,35 +26,35 @@ const LARGEST: usize = 256 * 1024;
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// How people sign in.
-#[derive(Clone)]
 pub struct SignIn {
-    /// Where a person agrees.
-    pub authorize_url: Url,
-    /// Where a code becomes a token.
-    pub token: TokenDoor,
+    /// Where.
+    pub issuer: SignInIssuer,
     /// The console's name at the issuer.
     pub client_id: String,
     /// Its secret, if it has one.
     pub client_secret: Option<Secret>,
     /// What it asks for; without it, all that the client may have.
     pub scope: Option<String>,
+    /// Whom the tokens must be for (RFC 8707), if the issuer must be told.
+    pub resource: Option<String>,
     /// The principals who may sign in; without it, whoever has the scope. The built-in issuer gives
     /// everybody it knows what the client may have, so there it takes a list.
     pub operators: Option<Vec<String>>,
 }
 
-/// Where a code becomes a token.
-#[derive(Clone)]
-pub enum TokenDoor {
-    /// At the built-in issuer.
-    BuiltIn,
-    /// At an issuer elsewhere.
+/// Where people sign in.
+pub enum SignInIssuer {
+    /// At the built-in issuer, which has its page at this address.
+    BuiltIn(Url),
+    /// At an issuer elsewhere, at these addresses.
     At {
-        /// Its token endpoint.
-        url: Url,
+        /// Its addresses.
+        endpoints: SignInEndpoints,
         /// What reaches it, trusting whom the configuration says.
         http: reqwest::Client,
     },
+    /// At an issuer elsewhere, at the addresses that its metadata name.
+    Discovered(Discovered),
 }
 
 /// Why nobody was signed in.
@@ -81,20 +82,37 @@ impl SignIn {
     /// The address cannot have one.
     pub fn built_in(public_url: &Url, operators: Vec<String>) -> Result<Self, url::ParseError> {
         Ok(Self {
-            authorize_url: public_url.join("/oauth2/authorize")?,
-            token: TokenDoor::BuiltIn,
+            issuer: SignInIssuer::BuiltIn(public_url.join("/oauth2/authorize")?),
             client_id: CLIENT.to_owned(),
             client_secret: None,
             scope: None,
+            resource: None,
             operators: Some(operators),
         })
     }
 
+    /// Finds out where people sign in, if that is not known, so that the first of them need not wait.
+    pub(super) async fn prepare(&self) {
+        if let SignInIssuer::Discovered(place) = &self.issuer {
+            // Whoever signs in asks again.
+            let _ = place.endpoints().await;
+        }
+    }
+
     /// Where the browser is sent to ask for consent.
-    pub(super) fn address(&self, zone: &Zone, state: &str, verifier: &str) -> String {
+    pub(super) async fn address(
+        &self,
+        zone: &Zone,
+        state: &str,
+        verifier: &str,
+    ) -> Result<String, FlowError> {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
         let redirect = zone.address(CALLBACK);
-        let mut url = self.authorize_url.clone();
+        let mut url = match &self.issuer {
+            SignInIssuer::BuiltIn(url) => url.clone(),
+            SignInIssuer::At { endpoints, .. } => endpoints.authorize.clone(),
+            SignInIssuer::Discovered(place) => place.endpoints().await?.authorize.clone(),
+        };
         let mut query = url.query_pairs_mut();
         query
             .append_pair("response_type", "code")
@@ -106,8 +124,11 @@ impl SignIn {
         if let Some(scope) = &self.scope {
             query.append_pair("scope", scope);
         }
+        if let Some(resource) = &self.resource {
+            query.append_pair("resource", resource);
+        }
         drop(query);
-        url.into()
+        Ok(url.into())
     }
 
     /// What a code is good for.
@@ -167,6 +188,9 @@ impl SignIn {
         if self.client_secret.is_none() {
             form.append_pair("client_id", &self.client_id);
         }
+        if let Some(resource) = &self.resource {
+            form.append_pair("resource", resource);
+        }
         form.finish()
     }
 
@@ -176,40 +200,49 @@ impl SignIn {
             let (id, secret): (String, String) = (encode(&self.client_id), encode(secret.expose()));
             format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")))
         });
-        match &self.token {
-            TokenDoor::BuiltIn => {
-                let issuer = zone.issuer.clone().ok_or(FlowError::Away)?;
-                let mut request = Request::post("/oauth2/token").header(CONTENT_TYPE, FORM);
-                if let Some(authorization) = authorization {
-                    request = request.header(AUTHORIZATION, authorization);
-                }
-                let request = request.body(Body::from(form));
-                let request = request.map_err(|_| FlowError::Refused)?;
-                let Ok(answer) = issuer.oneshot(request).await;
-                let status = answer.status();
-                let body = to_bytes(answer.into_body(), LARGEST).await;
-                Ok((status, body.map_err(|_| FlowError::Away)?))
+        let (url, http) = match &self.issuer {
+            SignInIssuer::BuiltIn(_) => return built_in(zone, form, authorization).await,
+            SignInIssuer::At { endpoints, http } => (endpoints.token.clone(), http),
+            SignInIssuer::Discovered(place) => {
+                (place.endpoints().await?.token.clone(), place.http())
             }
-            TokenDoor::At { url, http } => {
-                let mut request = http
-                    .post(url.clone())
-                    .header(CONTENT_TYPE, FORM)
-                    .header(ACCEPT, "application/json")
-                    .body(form);
-                if let Some(authorization) = authorization {
-                    request = request.header(AUTHORIZATION, authorization);
-                }
-                let away = |_| FlowError::Away;
-                let mut answer = request.send().await.map_err(away)?;
-                let mut body = Vec::new();
-                while let Some(piece) = answer.chunk().await.map_err(away)? {
-                    if body.len() + piece.len() > LARGEST {
-                        return Err(FlowError::Refused);
-                    }
-                    body.extend_from_slice(&piece);
-                }
-                Ok((answer.status(), body.into()))
-            }
+        };
+        let mut request = http
+            .post(url)
+            .header(CONTENT_TYPE, FORM)
+            .header(ACCEPT, "application/json")
+            .body(form);
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
         }
+        let away = |_| FlowError::Away;
+        let mut answer = request.send().await.map_err(away)?;
+        let mut body = Vec::new();
+        while let Some(piece) = answer.chunk().await.map_err(away)? {
+            if body.len() + piece.len() > LARGEST {
+                return Err(FlowError::Refused);
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok((answer.status(), body.into()))
     }
+}
+
+/// Asks the issuer that is built into the zone.
+async fn built_in(
+    zone: &Zone,
+    form: String,
+    authorization: Option<String>,
+) -> Result<(StatusCode, Bytes), FlowError> {
+    let issuer = zone.issuer.clone().ok_or(FlowError::Away)?;
+    let mut request = Request::post("/oauth2/token").header(CONTENT_TYPE, FORM);
+    if let Some(authorization) = authorization {
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    let request = request.body(Body::from(form));
+    let request = request.map_err(|_| FlowError::Refused)?;
+    let Ok(answer) = issuer.oneshot(request).await;
+    let status = answer.status();
+    let body = to_bytes(answer.into_body(), LARGEST).await;
+    Ok((status, body.map_err(|_| FlowError::Away)?))
 }

@@ -26,10 +26,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The pages that the navigation leads to.
-pub(super) const ROOMS: [(&str, &str); 7] = [
+pub(super) const ROOMS: [(&str, &str); 8] = [
     ("/console", "Overview"),
     ("/console/tasks", "Tasks"),
     ("/console/streams", "Streams"),
+    ("/console/conversations", "Conversations"),
     ("/console/topics", "Topics"),
     ("/console/dead-letters", "Dead letters"),
     ("/console/agents", "Agents"),

@@ -8,6 +8,7 @@ mod parts;
 pub(super) mod search;
 mod story;
 pub(super) mod streams;
+pub(super) mod talks;
 pub(super) mod task;
 pub(super) mod tasks;
 pub(super) mod topics;
@@ -123,10 +124,12 @@ fn table(
         html!(out, "<p class=\"soft\">" (none) "</p>");
         return out;
     }
-    let rows = if heads.contains(&"Changed") {
-        "list rows"
-    } else {
-        "list"
+    // Those whose columns have a place of their own, so that all of them fit.
+    let rows = match heads {
+        _ if heads.contains(&"Changed") => "list rows",
+        _ if heads.contains(&"Correlation") => "list pairs",
+        _ if heads.contains(&"Next or last") => "list deliveries",
+        _ => "list",
     };
     html!(out, "<div class=\"scroll\"><table class=\"" (rows) "\"");
     if let Some(name) = name {
@@ -134,7 +137,16 @@ fn table(
     }
     html!(out, "><thead><tr>");
     for head in heads {
-        let number = ["Age", "Changed", "Took", "Attempts", "Count"].contains(head);
+        let number = [
+            "Age",
+            "Changed",
+            "Took",
+            "Attempts",
+            "Count",
+            "Questions",
+            "Asked",
+        ]
+        .contains(head);
         let class = if number { "n" } else { "" };
         html!(out, "<th scope=\"col\" class=\"" (class) "\">" (head) "</th>");
     }
@@ -167,9 +179,10 @@ fn pair_table(pairs: &[Pair], with_task: bool, none: &'static str) -> Html {
 fn pair_row(pair: &Pair, with_task: bool) -> Html {
     let mut out = Html::new();
     let tone = if pair.code.is_some() { "bad" } else { "good" };
+    let id = pair.id.as_deref().unwrap_or("notification");
     html!(out, "<tr><td data-label=\"Answered\">" [super::words::moment(pair.at)]
-        "</td><td data-label=\"Id\"><code>" (pair.id.as_deref().unwrap_or("notification"))
-        "</code></td><td data-label=\"Method\"><code>" (pair.method)
+        "</td><td data-label=\"Id\" title=\"" (id) "\"><code>" (id)
+        "</code></td><td data-label=\"Method\" title=\"" (pair.method) "\"><code>" (pair.method)
         "</code></td><td data-label=\"Outcome\">" [badge(tone, &pair.outcome)]);
     if let Some(code) = pair.code {
         html!(out, " <code>" (code) "</code>");

@@ -16,12 +16,32 @@ struct Line<'l> {
     tell: &'l dyn Fn(f64) -> String,
 }
 
+/// How far back a picture goes: not much further than the node has counted, an hour at most.
+#[derive(Clone, Copy)]
+struct Span {
+    looks: usize,
+    words: &'static str,
+}
+
+impl Span {
+    fn of(known: usize) -> Self {
+        let (looks, words) = match known {
+            _ if known <= KEPT / 6 => (KEPT / 6, "10 min"),
+            _ if known <= KEPT / 2 => (KEPT / 2, "30 min"),
+            _ => (KEPT, "1 h"),
+        };
+        Self { looks, words }
+    }
+}
+
 /// Throughput, latency and errors.
 pub(super) fn all(samples: &[Sample]) -> Html {
     let mut out = Html::new();
+    let span = Span::of(samples.len());
     let take = |value: fn(&Sample) -> Option<f64>| samples.iter().map(value).collect::<Vec<_>>();
     html!(out, "<div class=\"plots\" id=\"plots\">");
     out.put(&picture(
+        span,
         "Requests",
         &[Line {
             name: "calls",
@@ -31,6 +51,7 @@ pub(super) fn all(samples: &[Sample]) -> Html {
         }],
     ));
     out.put(&picture(
+        span,
         "Latency",
         &[
             Line {
@@ -40,7 +61,7 @@ pub(super) fn all(samples: &[Sample]) -> Html {
                 tell: &millis,
             },
             Line {
-                name: "half",
+                name: "median",
                 class: "a",
                 values: take(|sample| sample.median),
                 tell: &millis,
@@ -48,6 +69,7 @@ pub(super) fn all(samples: &[Sample]) -> Html {
         ],
     ));
     out.put(&picture(
+        span,
         "Errors",
         &[
             Line {
@@ -86,7 +108,7 @@ fn millis(value: f64) -> String {
     }
 }
 
-fn picture(title: &'static str, lines: &[Line<'_>]) -> Html {
+fn picture(span: Span, title: &'static str, lines: &[Line<'_>]) -> Html {
     let mut out = Html::new();
     let values = lines.iter().flat_map(|line| line.values.iter().flatten());
     let highest = values.copied().fold(0.0, f64::max);
@@ -107,20 +129,20 @@ fn picture(title: &'static str, lines: &[Line<'_>]) -> Html {
         .filter(|_| any)
         .map_or_else(|| "–".to_owned(), |tell| tell(highest));
     html!(out, "</figcaption><svg viewBox=\"0 0 360 96\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\""
-        (title) " over the last hour:" (words) " highest " (peak) "\">"
+        (title) " over the last " (span.words) ":" (words) " highest " (peak) "\">"
         "<path class=\"grid\" d=\"M0 95.5H360M0 48H360M0 .5H360\"/>");
     for line in lines {
-        html!(out, "<path class=\"line " (line.class) "\" d=\"" (path(&line.values, top)) "\"/>");
+        html!(out, "<path class=\"line " (line.class) "\" d=\"" (path(&line.values, top, span.looks)) "\"/>");
     }
-    html!(out, "</svg><div class=\"axis\"><span>1 h ago</span><span>highest " (peak)
+    html!(out, "</svg><div class=\"axis\"><span>" (span.words) " ago</span><span>highest " (peak)
         "</span><span>now</span></div></figure>");
     out
 }
 
 /// The values as a path, the newest at the right edge. Where there is none, the line is broken.
-fn path(values: &[Option<f64>], top: f64) -> String {
-    let step = WIDTH / (KEPT.saturating_sub(1).max(1)) as f64;
-    let first = KEPT.saturating_sub(values.len());
+fn path(values: &[Option<f64>], top: f64, looks: usize) -> String {
+    let step = WIDTH / (looks.saturating_sub(1).max(1)) as f64;
+    let first = looks.saturating_sub(values.len());
     let mut path = String::with_capacity(values.len() * 12);
     let mut drawing = false;
     for (place, value) in values.iter().enumerate() {
@@ -147,10 +169,19 @@ mod tests {
 
     #[test]
     fn a_line_ends_at_the_right_and_breaks_where_nothing_is_known() {
-        let drawn = path(&[Some(0.0), None, Some(1.0), Some(0.5)], 1.0);
+        let drawn = path(&[Some(0.0), None, Some(1.0), Some(0.5)], 1.0, KEPT);
         assert_eq!(drawn.matches('M').count(), 2, "{drawn}");
         assert!(drawn.ends_with("L360.0 48.0"), "{drawn}");
-        assert_eq!(path(&[], 1.0), "");
+        assert_eq!(path(&[], 1.0, KEPT), "");
+    }
+
+    #[test]
+    fn a_node_that_began_just_now_has_a_short_past() {
+        let words = [0, 60, 61, 180, 181, KEPT].map(|known| Span::of(known).words);
+        assert_eq!(
+            words,
+            ["10 min", "10 min", "30 min", "30 min", "1 h", "1 h"]
+        );
     }
 
     #[test]

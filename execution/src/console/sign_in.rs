@@ -72,6 +72,9 @@ pub(super) async fn start(State(console): State<Arc<Console>>, uri: Uri) -> Resp
     };
     let (state, verifier) = (random(), random());
     let address = sign_in.address(&console.zone, state.expose(), verifier.expose());
+    let Ok(address) = address.await else {
+        return layout::problem(&console, None, &Problem::Away);
+    };
     let next: String = form_urlencoded::byte_serialize(next_of(&uri).as_bytes()).collect();
     let kept = format!("{}.{}.{next}", state.expose(), verifier.expose());
     let mut response = see_other(&address);

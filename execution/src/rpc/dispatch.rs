@@ -56,6 +56,7 @@ async fn call_zone(
         Zone::GetTaskResult => zone::handlers::result(cx, zone::params::task_id(raw)?).await,
         Zone::CancelTask => zone::handlers::cancel(cx, zone::params::task_id(raw)?).await,
         Zone::GetAgentCard => zone::handlers::card(cx),
+        Zone::Feedback => zone::handlers::feedback(cx, zone::params::feedback(raw)?).await,
     }
 }
 
@@ -73,7 +74,7 @@ pub(super) fn may_overtake(name: &str) -> bool {
         Some(Called::Zone(method)) => {
             return match method {
                 Zone::ExecuteTask | Zone::GetTaskResult | Zone::GetAgentCard => true,
-                Zone::CancelTask => false,
+                Zone::CancelTask | Zone::Feedback => false,
             };
         }
     };
@@ -119,6 +120,9 @@ fn zone_place(what: &str) -> Option<&'static str> {
         "the message" | "parts" => Some("params.attachments"),
         "messages of a task" => Some("params.context"),
         "metadata" => Some("params"),
+        "the user" => Some("params.user_id"),
+        "the comment" => Some("params.comment"),
+        "feedback of a task" => Some("params.task_id"),
         _ => None,
     }
 }

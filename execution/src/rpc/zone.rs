@@ -13,7 +13,7 @@ pub(crate) use live::{Live, Said};
 
 use super::content::Large;
 use interzone_protocol::acp::AgentCard;
-use interzone_protocol::zone::{CancelResult, ExecuteResult, TaskResult};
+use interzone_protocol::zone::{CancelResult, ExecuteResult, FeedbackResult, TaskResult};
 use serde::{Serialize, Serializer};
 
 /// What a call answers.
@@ -29,6 +29,7 @@ enum Told {
     Execute(Box<ExecuteResult>),
     Task(Box<TaskResult>),
     Cancel(CancelResult),
+    Feedback(FeedbackResult),
     Card(Box<AgentCard>),
 }
 

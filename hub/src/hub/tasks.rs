@@ -91,6 +91,12 @@ impl Hub {
                 expires_at: now.after(once.keep),
             }));
         }
+        if let Some(asking) = new.asking {
+            draft.op(Op::NoteQuestion {
+                task_id: id.clone(),
+                asking: Box::new(asking),
+            });
+        }
         for said in new.before {
             draft.keep_message(said);
         }

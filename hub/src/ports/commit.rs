@@ -4,6 +4,7 @@ use crate::event::{EventBody, Subject};
 use crate::outbox::OutboxEntry;
 use crate::packed::{Blob, Packed};
 use crate::stream::Stream;
+use crate::talk::Asking;
 use crate::task::{Push, Task};
 use crate::topic::{Signal, Subscription};
 use interzone_protocol::vocab::{
@@ -53,6 +54,14 @@ pub enum Op {
     /// Puts a task in the place of its revision before (`revision - 1`). Fails with
     /// [`Conflict`](super::StoreError::Conflict) if that is not the one stored.
     UpdateTask(Box<Task>),
+    /// Notes in which thread a task was asked for, and by whom. A task has one such note: a second one
+    /// fails with [`Conflict`](super::StoreError::Conflict).
+    NoteQuestion {
+        /// The task.
+        task_id: TaskId,
+        /// Where, and by whom.
+        asking: Box<Asking>,
+    },
     /// Adds a message to a task. A place that is taken fails with
     /// [`Conflict`](super::StoreError::Conflict).
     AddMessage {

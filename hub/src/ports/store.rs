@@ -1,7 +1,7 @@
 //! What a store reads and writes, one trait for each concern. The rules that hold for all of them
 //! stand above, in `ports`.
 
-use super::{Commit, PairStore, RecordStore, StoreError, Wake};
+use super::{Commit, PairStore, RecordStore, StoreError, TalkStore, Wake};
 use crate::event::{Event, Subject};
 use crate::outbox::{Carried, OutboxEntry, Settlement};
 use crate::packed::{BlobId, Packed};
@@ -342,6 +342,7 @@ pub trait Store:
     + QuotaStore
     + RecordStore
     + PairStore
+    + TalkStore
     + Upkeep
 {
 }
@@ -355,6 +356,7 @@ impl<S> Store for S where
         + QuotaStore
         + RecordStore
         + PairStore
+        + TalkStore
         + Upkeep
 {
 }

@@ -21,15 +21,18 @@ pub enum Method {
     CancelTask,
     /// Asks who is there.
     GetAgentCard,
+    /// Tells what somebody thinks of what came of it. Ours: the founding contract has no such method.
+    Feedback,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::ExecuteTask,
         Self::GetTaskResult,
         Self::CancelTask,
         Self::GetAgentCard,
+        Self::Feedback,
     ];
 
     /// The name on the wire.
@@ -39,6 +42,7 @@ impl Method {
             Self::GetTaskResult => "get_task_result",
             Self::CancelTask => "cancel_task",
             Self::GetAgentCard => "get_agent_card",
+            Self::Feedback => "interzone.feedback",
         }
     }
 
@@ -50,7 +54,7 @@ impl Method {
     /// The scopes that a token must have, all of them, for this method.
     pub const fn scopes(self) -> &'static [Scope] {
         match self {
-            Self::ExecuteTask => &[Scope::AgentIdentify, Scope::TasksWrite],
+            Self::ExecuteTask | Self::Feedback => &[Scope::AgentIdentify, Scope::TasksWrite],
             Self::GetTaskResult => &[Scope::AgentIdentify, Scope::TasksRead],
             Self::CancelTask => &[Scope::AgentIdentify, Scope::TasksCancel],
             Self::GetAgentCard => &[Scope::AgentIdentify],

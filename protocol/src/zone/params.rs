@@ -1,5 +1,6 @@
 //! What each method takes.
 
+use crate::vocab::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -169,4 +170,42 @@ pub enum ContextRole {
 pub struct TaskIdParams {
     /// Which task.
     pub task_id: String,
+}
+
+/// Params of `interzone.feedback`. What somebody says takes the place of what the same user said of the same
+/// task before, unless that is newer.
+///
+/// ```
+/// use interzone_protocol::zone::{FeedbackParams, Verdict};
+///
+/// let params: FeedbackParams =
+///     serde_json::from_str(r#"{"task_id":"t1","user_id":"U1","verdict":"down","comment":null}"#)?;
+/// assert_eq!(params.verdict, Verdict::Down);
+/// assert_eq!(params.comment, None);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeedbackParams {
+    /// Which task.
+    pub task_id: String,
+    /// Who says so.
+    pub user_id: String,
+    /// Whether it was of use.
+    pub verdict: Verdict,
+    /// What else they say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// When they said it; without it, now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_at: Option<Timestamp>,
+}
+
+/// What somebody thinks of what came of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It was of use.
+    Up,
+    /// It was not.
+    Down,
 }

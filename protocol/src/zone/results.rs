@@ -232,3 +232,12 @@ pub struct CancelResult {
     /// Which task.
     pub task_id: String,
 }
+
+/// The result of `interzone.feedback`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeedbackResult {
+    /// `kept`.
+    pub status: String,
+    /// Which task.
+    pub task_id: String,
+}

@@ -168,6 +168,7 @@ impl<'a> Named<'a> {
                     named.cursors.extend(to.iter().map(SubscriptionId::as_str));
                 }
                 Op::Claim(_)
+                | Op::NoteQuestion { .. }
                 | Op::AddMessage { .. }
                 | Op::ReplaceMessage { .. }
                 | Op::PutArtifact { .. }

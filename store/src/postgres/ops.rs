@@ -1,6 +1,7 @@
 //! What each operation of a commit is in SQL.
 
 use super::pipeline::{Param, Step};
+use super::talks::note;
 use super::text;
 use crate::codec::{column, rank, to_text};
 use interzone_hub::ports::{ClaimKey, Commit, Op, StoreError};
@@ -41,6 +42,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
         Op::Claim(claim) => vec![take_claim(claim, at)],
         Op::CreateTask(task) => vec![write_task(task, CREATE_TASK)?],
         Op::UpdateTask(task) => vec![write_task(task, UPDATE_TASK)?],
+        Op::NoteQuestion { task_id, asking } => vec![note(task_id, asking, at)],
         Op::AddMessage {
             task_id,
             index,

@@ -6,10 +6,11 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 /// What each version adds, the first one first.
-const VERSIONS: [&str; 3] = [
+const VERSIONS: [&str; 4] = [
     include_str!("schema/v1.sql"),
     include_str!("schema/v2.sql"),
     include_str!("schema/v3.sql"),
+    include_str!("schema/v4.sql"),
 ];
 
 /// The lock that keeps two nodes from doing this at once, whatever their schemas: it is short.

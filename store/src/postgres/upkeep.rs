@@ -115,6 +115,8 @@ const TASKS: Kind = Kind {
         "DELETE FROM artifacts WHERE task_id = ANY ($1)",
         "DELETE FROM pushes WHERE task_id = ANY ($1)",
         "DELETE FROM work WHERE task_id = ANY ($1)",
+        "DELETE FROM questions WHERE task_id = ANY ($1)",
+        "DELETE FROM feedback WHERE task_id = ANY ($1)",
         "DELETE FROM tasks WHERE id = ANY ($1)",
     ],
     prefix: "t/",

@@ -3,7 +3,7 @@
 use super::commit::Step;
 use super::fault::Outcome;
 use super::job::Session;
-use super::{outbox, streams, tasks, topics, work};
+use super::{outbox, streams, talks, tasks, topics, work};
 use interzone_hub::ports::{ClaimKey, EventRow, Op, StoreError, Wake};
 use interzone_hub::{Blob, Push};
 use interzone_protocol::vocab::Timestamp;
@@ -19,6 +19,7 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
         Op::Claim(claim) => claim_key(session, claim, at),
         Op::CreateTask(task) => tasks::create(session, task, text),
         Op::UpdateTask(task) => tasks::update(session, task, text),
+        Op::NoteQuestion { task_id, asking } => talks::note(session, task_id, asking, at),
         Op::AddMessage { task_id, index, .. } => {
             let sql = "INSERT INTO messages (task_id, idx, body) VALUES (?1, ?2, ?3)";
             once(session.run(sql, params![task_id.as_str(), index, text])?)

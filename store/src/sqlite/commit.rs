@@ -138,6 +138,7 @@ impl Step {
                 None
             }
             Op::Claim(_)
+            | Op::NoteQuestion { .. }
             | Op::QueueWork { .. }
             | Op::EndWork(_)
             | Op::RemovePush { .. }

@@ -72,6 +72,8 @@ mod streams;
 #[cfg(test)]
 mod subscriptions;
 #[cfg(test)]
+mod talks;
+#[cfg(test)]
 mod tasks;
 #[cfg(test)]
 mod wakes;

@@ -3,6 +3,7 @@
 mod content;
 mod lists;
 mod sign_in;
+mod talks;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, COOKIE, LOCATION, ORIGIN, SET_COOKIE};

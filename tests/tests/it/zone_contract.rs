@@ -2,6 +2,7 @@
 //! real tokens and workers, and agents that do what a test tells them.
 
 mod bad_input;
+mod feedback;
 mod files;
 mod live;
 mod once;

@@ -24,6 +24,8 @@ const WAITING: &str = "slack.waiting";
 /// In which threads we have answered, by the thread.
 const THREADS: &str = "slack.thread";
 
+/// How long it is known which task answered a question.
+const JUDGED: Duration = Duration::from_secs(30 * 24 * 3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// How long a thread is followed after the last answer in it.
 const FOLLOWED: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -100,8 +102,9 @@ impl Notes {
             user: question.user.clone(),
             task: task.to_owned(),
         };
-        for key in [&question.id, &question.thread_key()] {
-            self.write(RUNNING, key, &running, None, DAY).await?;
+        // By the question it is found for as long as somebody may say what they think of the answer.
+        for (key, keep) in [(&question.id, JUDGED), (&question.thread_key(), DAY)] {
+            self.write(RUNNING, key, &running, None, keep).await?;
         }
         Ok(())
     }

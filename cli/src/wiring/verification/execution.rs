@@ -35,6 +35,7 @@ pub(crate) fn zone_scopes() -> Vec<&'static str> {
         Method::ExecuteTask,
         Method::GetTaskResult,
         Method::CancelTask,
+        Method::Feedback,
     ];
     let mut scopes = Vec::new();
     for scope in methods.iter().flat_map(|method| method.scopes()) {

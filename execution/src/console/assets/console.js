@@ -11,6 +11,16 @@
   const precise = new Intl.DateTimeFormat(undefined, {
     month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3,
   });
+  // Of today, the day need not be said.
+  const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+  const ticks = new Intl.DateTimeFormat(undefined, {
+    hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3,
+  });
+  const told = (at, exactly) => {
+    const today = at.toDateString() === new Date().toDateString();
+    if (exactly) return (today ? ticks : precise).format(at);
+    return (today ? clock : short).format(at);
+  };
   const count = new Intl.NumberFormat('en');
 
   const ago = (then, now) => {
@@ -31,7 +41,7 @@
       const at = new Date(time.dateTime);
       if (Number.isNaN(at.getTime())) continue;
       time.title = exact.format(at);
-      if ('at' in time.dataset) put(time, (time.dataset.at === 'ms' ? precise : short).format(at));
+      if ('at' in time.dataset) put(time, told(at, time.dataset.at === 'ms'));
     }
   };
   const grow = () => {
@@ -211,6 +221,11 @@
     source?.close();
     source = null;
   };
+
+  // Where the rooms are in a row that is longer than the screen, the one that this is must be seen.
+  const rooms = document.querySelector('.top nav');
+  const here = rooms?.querySelector('[aria-current]');
+  if (here) rooms.scrollLeft = here.offsetLeft - rooms.offsetLeft - (rooms.clientWidth - here.offsetWidth) / 2;
 
   localise(document);
   setInterval(() => { if (!document.hidden) grow(); }, 1000);

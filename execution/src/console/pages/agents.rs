@@ -76,7 +76,7 @@ fn one(agent: &dyn Agent, live: u64, figures: &Figures) -> Html {
     for ([agent, outcome], count) in figures.by("interzone_agent_runs_total", ["agent", "outcome"])
     {
         if agent == id {
-            html!(out, "<div><dt>" (outcome) "</dt><dd>" (figure(count)) "</dd></div>");
+            html!(out, "<div><dt>" (outcome.replace('_', " ")) "</dt><dd>" (figure(count)) "</dd></div>");
         }
     }
     html!(out, "</dl>");

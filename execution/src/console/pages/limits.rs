@@ -6,7 +6,7 @@ use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem};
 use crate::console::samples::Figures;
-use crate::console::words::{bytes, figure, number, roughly};
+use crate::console::words::{badge, bytes, figure, number, roughly};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 /// Among how many requests those are looked for that went wrong.
 const LOOKED: usize = 500;
 const SHOWN: usize = 50;
+/// How many clients are shown with what they use.
+const BUSIEST: usize = 20;
 
 /// `GET /console/limits`.
 pub(in crate::console) async fn page(
@@ -45,8 +47,35 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     html!(out, "</div>");
     let none = "None of the latest requests that were noted went wrong.";
     out.put(&card("Latest errors", &pair_table(&pairs, true, none)));
+    out.put(&card("Quotas", &quotas(console)));
     out.put(&card("What may be asked of this node", &limits(console)));
     Ok(out)
+}
+
+/// How much of what they may the busiest clients ask for.
+fn quotas(console: &Console) -> Html {
+    let mut out = Html::new();
+    let Some((per_minute, burst)) = console.zone.rate.rule() else {
+        html!(out, "<p>Nobody's requests are limited by their number.</p>");
+        return out;
+    };
+    html!(out, "<p>Each client may send " (number(per_minute.into())) " requests a minute, "
+        (number(burst.into())) " of them at once.</p>");
+    let rows = console.zone.rate.busiest(BUSIEST);
+    let rows = rows.into_iter().map(|(client, percent)| {
+        let mut out = Html::new();
+        let tone = match percent {
+            0..60 => "good",
+            60..95 => "wait",
+            _ => "bad",
+        };
+        html!(out, "<tr><td data-label=\"Client\">" (client) "</td><td data-label=\"Used now\">"
+            [badge(tone, &format!("{percent} %"))] "</td></tr>");
+        out
+    });
+    let none = "Nobody is using any of it at this moment.";
+    html!(out, [table(None, &["Client", "Used now"], rows, none)]);
+    out
 }
 
 fn refusals(figures: &Figures) -> Html {

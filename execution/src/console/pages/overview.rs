@@ -103,7 +103,7 @@ async fn body(console: &Console) -> Result<Html, Problem> {
         "/console/agents",
     ));
     html!(out, "</div>");
-    out.put(&card("The last hour", &plots::all(&console.samples.all())));
+    out.put(&card("Lately", &plots::all(&console.samples.all())));
     let none = "There is no task yet.";
     out.put(&card(
         "Live and latest tasks",

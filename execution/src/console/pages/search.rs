@@ -1,5 +1,6 @@
 //! Finding something by any name that it has: a task, a stream, a request, a caller.
 
+use super::talks::talk_table;
 use super::{Asked, asking, card, pair_table, segment, task_table};
 use crate::console::Console;
 use crate::console::feed::query;
@@ -11,8 +12,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use interzone_hub::TaskQuery;
 use interzone_hub::ports::{Pair, PairQuery};
+use interzone_hub::{TalkQuery, TaskQuery};
 use interzone_protocol::vocab::{ContextId, PrincipalId, StreamId, TaskId};
 use std::sync::Arc;
 
@@ -79,6 +80,12 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
         };
         found.push(("Tasks of this conversation", store.tasks(&query).await?));
     }
+    let talks = TalkQuery {
+        user: Some(wanted.to_owned()),
+        before: None,
+        limit: ROWS,
+    };
+    let talks = store.conversations(&talks).await?.found;
     let mut out = Html::new();
     html!(out, "<h1>Search</h1><p class=\"lead\">For <strong>" (wanted) "</strong></p>");
     let mut any = false;
@@ -101,6 +108,13 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
             let all = asking(&[("owner", Some(wanted))]);
             html!(out, "<p><a href=\"/console/tasks" (all) "\">All tasks of this user</a></p>");
         }
+    }
+    if !talks.is_empty() {
+        any = true;
+        let table = talk_table(&talks, hub.now(), "");
+        out.put(&card("Conversations in which this user asked", &table));
+        let all = asking(&[("user", Some(wanted))]);
+        html!(out, "<p><a href=\"/console/conversations" (all) "\">All conversations of this user</a></p>");
     }
     if !any {
         html!(out, "<section class=\"card\"><p>Nothing has this name. A task, stream, conversation, request or "

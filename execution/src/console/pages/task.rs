@@ -2,7 +2,7 @@
 
 use super::parts::{Place, parts};
 use super::waterfall::waterfall;
-use super::{card, pair_table, segment, story, table};
+use super::{card, pair_table, segment, story, table, talks};
 use crate::console::Console;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
@@ -77,6 +77,7 @@ async fn body(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, Pr
     let mut pairs = hub.store().pairs(&query).await?;
     pairs.reverse();
     let deliveries = hub.deliveries(&visitor.caller, &id).await?;
+    let talk = talks::of_task(hub, visitor, &id).await?;
     let mut out = Html::new();
     html!(out, "<div data-watch=\"");
     if !task.state.is_terminal() {
@@ -89,7 +90,7 @@ async fn body(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, Pr
     html!(out, "<div class=\"two\">");
     out.put(&card("Conversation", &conversation(visitor, &whole)));
     out.put(&card("Artifacts", &artifacts(visitor, &whole)));
-    html!(out, "</div>");
+    html!(out, "</div>"[talk]);
     let none = match console.zone.pairs {
         Some(_) => "No request about this task was noted.",
         None => "Requests are not noted: [pairs] in the configuration says which are.",
@@ -241,7 +242,14 @@ fn delivery_table(deliveries: &[Delivered]) -> Html {
         if let Some(at) = at {
             html!(out, [moment(at)]);
         }
-        html!(out, "</td><td data-label=\"Error\">" (carried.error.as_deref().unwrap_or("–")) "</td></tr>");
+        html!(out, "</td><td data-label=\"Error\">"(carried.error.as_deref().unwrap_or("–")));
+        if fate == Fate::Dead {
+            html!(
+                out,
+                " <a href=\"/console/dead-letters\">Dead letters</a>"
+            );
+        }
+        html!(out, "</td></tr>");
         out
     });
     table(None, &heads, rows, "Nobody outside is told of this task.")

@@ -4,7 +4,7 @@
 
 use crate::intake::{ATTACHMENT, REFUSED};
 use interzone_edge::request::TraceParent;
-use interzone_hub::{FETCH, Limits, Once, Task};
+use interzone_hub::{Asking, FETCH, Limits, Once, Task};
 use interzone_jsonrpc::RequestId;
 use interzone_protocol::vocab::{
     Encoding, Json, Message, Metadata, NoParts, Part, PartKind, Role, TaskState,
@@ -81,6 +81,14 @@ impl Asked {
     pub(super) fn metadata(&self) -> Option<Metadata> {
         let members = BTreeMap::from([(MEMBER, self)]);
         Metadata::new(Json::of(&members).ok()?).ok()
+    }
+
+    /// The thread of the workspace that it was asked in.
+    pub(super) fn asking(&self) -> Option<Asking> {
+        let [team, channel, thread, user] =
+            [&self.team_id, &self.channel, &self.thread_ts, &self.user_id]
+                .map(|name| name.as_deref().unwrap_or_default());
+        Asking::new(team, channel, thread, user)
     }
 
     /// A result with what is told back.

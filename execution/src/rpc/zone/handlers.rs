@@ -10,11 +10,11 @@ use crate::card;
 use crate::rpc::errors::{self, Fault};
 use crate::rpc::{Context, Reply};
 use interzone_edge::request::Correlation;
-use interzone_hub::{HubError, NewTask, Once, Route};
+use interzone_hub::{Feedback, HubError, NewTask, Once, Route};
 use interzone_protocol::vocab::{Json, Message, TaskId};
 use interzone_protocol::zone::{
-    CancelResult, ExecuteStatus, ExecuteTaskParams, TaskIdParams, TaskResult, TaskResultStatus,
-    WireFault,
+    CancelResult, ExecuteStatus, ExecuteTaskParams, FeedbackParams, FeedbackResult, TaskIdParams,
+    TaskResult, TaskResultStatus, Verdict, WireFault,
 };
 
 type Outcome = Result<Reply, Fault>;
@@ -88,6 +88,7 @@ async fn begin(
             ..Route::default()
         },
         metadata: asked.metadata(),
+        asking: asked.asking(),
         once: once.clone(),
         at_once: true,
         ..NewTask::new(message)
@@ -162,6 +163,23 @@ pub(crate) async fn cancel(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
     answered(Answer::new(Told::Cancel(CancelResult {
         status: "canceled".to_owned(),
         task_id: task.id.to_string(),
+    })))
+}
+
+pub(crate) async fn feedback(cx: &Context<'_>, params: FeedbackParams) -> Outcome {
+    cx.about(&params.task_id);
+    let task_id = task_id(&params.task_id)?;
+    let given = Feedback {
+        task_id: task_id.clone(),
+        who: params.user_id,
+        good: params.verdict == Verdict::Up,
+        comment: params.comment,
+        at: params.given_at.unwrap_or_else(|| cx.hub().now()),
+    };
+    cx.hub().give_feedback(cx.caller, given).await?;
+    answered(Answer::new(Told::Feedback(FeedbackResult {
+        status: "kept".to_owned(),
+        task_id: task_id.to_string(),
     })))
 }
 

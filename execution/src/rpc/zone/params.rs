@@ -5,7 +5,7 @@ use crate::rpc::errors::{Fault, zone};
 use crate::rpc::params::read;
 use interzone_jsonrpc::{Kind, RawJson};
 use interzone_protocol::vocab::Json;
-use interzone_protocol::zone::{Attachment, ExecuteTaskParams, TaskIdParams};
+use interzone_protocol::zone::{Attachment, ExecuteTaskParams, FeedbackParams, TaskIdParams};
 use std::collections::BTreeMap;
 
 /// The most bytes of an id or a name.
@@ -38,24 +38,44 @@ pub(in crate::rpc) fn execute(raw: Option<&RawJson<'_>>) -> Result<ExecuteTaskPa
 
 /// Reads the params of a method that names a task.
 pub(in crate::rpc) fn task_id(raw: Option<&RawJson<'_>>) -> Result<TaskIdParams, Fault> {
-    let params: TaskIdParams = match read(raw) {
-        Ok(params) => params,
-        Err(fault) => {
-            let members = match raw {
-                None => Some(BTreeMap::new()),
-                Some(raw) => serde_json::from_str::<BTreeMap<String, Json>>(raw.as_str()).ok(),
-            };
-            let is_absent =
-                |members: BTreeMap<String, Json>| members.get(TASK_ID).is_none_or(Json::is_null);
-            return Err(match members.is_some_and(is_absent) {
-                true => zone::missing(&[TASK_ID], false).into(),
-                false => fault,
-            });
-        }
-    };
+    let params: TaskIdParams = read(raw).map_err(|fault| lacking(raw, &[TASK_ID], fault))?;
     match params.task_id.trim().is_empty() {
         true => Err(zone::missing(&[TASK_ID], false).into()),
         false => Ok(params),
+    }
+}
+
+/// Reads the params of `interzone.feedback`.
+pub(in crate::rpc) fn feedback(raw: Option<&RawJson<'_>>) -> Result<FeedbackParams, Fault> {
+    const REQUIRED: [&str; 3] = [TASK_ID, "user_id", "verdict"];
+    let mut params: FeedbackParams = read(raw).map_err(|fault| lacking(raw, &REQUIRED, fault))?;
+    let blank = [(TASK_ID, &params.task_id), ("user_id", &params.user_id)];
+    let blank = blank.into_iter().filter(|(_, text)| text.trim().is_empty());
+    let blank: Vec<&str> = blank.map(|(name, _)| name).collect();
+    if !blank.is_empty() {
+        return Err(zone::missing(&blank, false).into());
+    }
+    if params.user_id.chars().any(char::is_control) {
+        return Err(zone::field("params.user_id", "a name", "something else").into());
+    }
+    params.comment = params.comment.filter(|comment| !comment.trim().is_empty());
+    Ok(params)
+}
+
+/// What is to be said of params that do not fit: those that are not there at all come first.
+fn lacking(raw: Option<&RawJson<'_>>, required: &[&str], fault: Fault) -> Fault {
+    let members = match raw {
+        None => Some(BTreeMap::new()),
+        Some(raw) => serde_json::from_str::<BTreeMap<String, Json>>(raw.as_str()).ok(),
+    };
+    let Some(members) = members else {
+        return fault;
+    };
+    let is_absent = |name: &&str| members.get(*name).is_none_or(Json::is_null);
+    let missing: Vec<&str> = required.iter().copied().filter(is_absent).collect();
+    match missing.is_empty() {
+        true => fault,
+        false => zone::missing(&missing, false).into(),
     }
 }
 
@@ -252,6 +272,30 @@ mod tests {
                 "{told}"
             );
         }
+    }
+
+    #[test]
+    fn what_lacks_of_feedback_is_told_at_once() {
+        let told = |text: &str| {
+            let raw = RawJson::parse(text).unwrap();
+            match feedback(Some(&raw)) {
+                Ok(params) => format!("{:?} {:?}", params.verdict, params.comment),
+                Err(Fault::Wire(error)) => dressed(*error).data.unwrap().to_string(),
+                Err(_) => panic!("{text} is no fault of the hub"),
+            }
+        };
+        let told = [
+            told("{}"),
+            told(r#"{"task_id":"t","verdict":null}"#),
+            told(r#"{"task_id":" ","user_id":"","verdict":"up"}"#),
+            told(r#"{"task_id":"t","user_id":"U1","verdict":"secret"}"#),
+            told(r#"{"task_id":"t","user_id":"U\u0000","verdict":"up"}"#),
+            told(r#"{"task_id":"t","user_id":"U1","verdict":"up","given_at":"secret"}"#),
+            told(r#"{"task_id":"t","user_id":"U1","verdict":"up","comment":" "}"#),
+            told(r#"{"task_id":"t","user_id":"U1","verdict":"down","comment":"too long","x":1}"#),
+        ];
+        assert!(told.iter().all(|line| !line.contains("secret")));
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::agent::Route;
 use crate::hub::pushes::NewPush;
+use crate::talk::Asking;
 use interzone_protocol::vocab::{ContextId, Message, Metadata, Priority, TaskId};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct NewTask {
     pub pushes: Vec<NewPush>,
     /// What makes a repetition of this call the same call.
     pub once: Option<Once>,
+    /// In which thread of a workspace it is asked for, and by whom.
+    pub asking: Option<Asking>,
     /// Whether somebody waits for it, so that it is begun with the same commit if its agent has a free
     /// seat on this node.
     pub at_once: bool,
@@ -44,6 +47,7 @@ impl NewTask {
             metadata: None,
             pushes: Vec::new(),
             once: None,
+            asking: None,
             at_once: false,
         }
     }

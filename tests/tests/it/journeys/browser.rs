@@ -4,7 +4,7 @@
 use super::console::Up;
 use super::newcomer::ends;
 use super::peers::told;
-use super::zone::free_port;
+use super::zone::{binary, free_port};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub(super) struct Started {
     pub(super) folder: TempDir,
     pub(super) said: Value,
-    _up: Up,
+    _up: Option<Up>,
 }
 
 impl Started {
@@ -25,8 +25,15 @@ impl Started {
         Self {
             folder,
             said,
-            _up: up,
+            _up: Some(up),
         }
+    }
+
+    /// Something that was started in another way.
+    pub(super) fn as_told(said: Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let _up = None;
+        Self { folder, said, _up }
     }
 
     /// Walks a journey of `tests/browser/` to its end, which must be a good one.
@@ -37,6 +44,7 @@ impl Started {
         let script = "scripts/browser.sh";
         let mut node = Command::new("node");
         node.arg(file).arg(self.said.to_string());
+        node.env("INTERZONE_TEST_BINARY", binary());
         for name in ["", "_MODULES", "_PICTURES"] {
             let name = format!("INTERZONE_TEST_BROWSER{name}");
             node.env(&name, told(&name, script));

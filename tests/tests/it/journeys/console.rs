@@ -1,11 +1,15 @@
 //! The console as an operator's browser meets it: in by the link that `up` prints, or by the issuer; a
 //! task's whole story, its file, calling one off; and out again.
 
+use super::browser::Started;
+use super::login::token as token_of;
 use super::newcomer::{add, command, prints, text};
+use super::peers::Oidc;
 use super::soon;
+use super::tokens::EVERY_SCOPE;
 use super::wire::Reply;
 use super::zone::{Setup, free_port};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -189,6 +193,7 @@ async fn whoever_has_the_link_sees_the_whole_story() {
     for path in [
         "",
         "/streams",
+        "/conversations",
         "/topics",
         "/dead-letters",
         "/agents",
@@ -243,6 +248,187 @@ async fn operators_sign_in_at_the_built_in_issuer() {
             assert_eq!(browser.get("/console").await.status, 303);
         }
     }
+}
+
+/// The address that a page's form is sent to, below the page's own.
+fn action(page: &str) -> String {
+    let action = page.split("<form").nth(1).unwrap();
+    let action = action.split("action=\"").nth(1).unwrap();
+    action.split('"').next().unwrap().to_owned()
+}
+
+/// What nobody may see.
+const SECRET: &str = "the-secret-words";
+
+/// A zone whose operator, anna, signs in at this issuer.
+fn operated(oidc: &Oidc) -> Setup {
+    Setup::new()
+        .without_issuer()
+        .set("oauth.issuer", oidc.issuer.clone())
+        .set("oauth.audience", "https://acp.test")
+        .set("console.client_id", "console")
+        .set("console.client_secret", "secret of console")
+        .set("console.operators", vec!["anna".to_owned()])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_sign_in_at_an_issuer_that_is_found_by_its_name() {
+    let mut oidc = Oidc::start();
+    let zone = operated(&oidc).start().await;
+    oidc.introduce_console(&format!("{}/console/callback", zone.url));
+    for (name, status) in [("anna", 200), ("bert", 403)] {
+        let mut browser = Browser::new(zone.world.authority.pem.as_bytes(), &zone.url);
+        let sent = browser
+            .get("/console/login/start?next=/console/agents")
+            .await;
+        assert_eq!(sent.status, 303, "{sent:?}");
+        let mut there = Browser::new(zone.world.authority.pem.as_bytes(), &oidc.issuer);
+        let mut address = sent.header("location").to_owned();
+        assert!(address.starts_with(&oidc.issuer), "{address}");
+        // A page to log in, a page to agree, and redirects between them.
+        while !address.starts_with(&zone.url) {
+            let mut reply = there.get(&address).await;
+            if reply.status == 200 {
+                let form = [
+                    ("prompt", prompt(&reply.text)),
+                    ("login", name),
+                    ("password", "x"),
+                ];
+                let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                let action = action(&reply.text);
+                let path = action.strip_prefix(&oidc.issuer).unwrap_or(&action);
+                reply = there.send(path, &form).await;
+            }
+            address = reply.header("location").to_owned();
+            if address.starts_with('/') {
+                address = format!("{}{address}", oidc.issuer);
+            }
+        }
+        let welcome = browser.get(&address).await;
+        assert_eq!(welcome.status, status, "{name}: {welcome:?}");
+        if status == 200 {
+            assert!(welcome.text.contains("url=/console/agents"), "{welcome:?}");
+            let page = browser.page("/console/agents").await;
+            assert!(
+                page.contains("anna") && page.contains("may change"),
+                "{page}"
+            );
+        }
+    }
+}
+
+/// What a page of the issuer asks for.
+fn prompt(page: &str) -> &'static str {
+    match page.contains("name=\"password\"") {
+        true => "login",
+        false => "consent",
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_people_think_in_slack_is_seen_on_the_console() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let (_up, said) = Up::start(folder, &listen).await;
+    let ca = fs::read(folder.join(".interzone").join("ca.pem")).unwrap();
+    let mut browser = Browser::new(&ca, said["url"].as_str().unwrap());
+    browser.page(said["console"].as_str().unwrap()).await;
+    let slack = said["chat"]
+        .as_str()
+        .unwrap()
+        .trim_end_matches('/')
+        .to_owned();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let act = async |act: Value| {
+        let request = http.post(format!("{slack}/playground/acts"));
+        let request = request.body(act.to_string());
+        let reply = Reply::read(request.send().await.unwrap()).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()
+    };
+    let question =
+        json!({"act": "post", "user": "U0ALEX", "channel": "D0ALEX", "text": "echo well?"});
+    act(question).await;
+    // The answer comes with its thumbs.
+    let answer = soon("an answer", async {
+        loop {
+            let state = http.get(format!("{slack}/playground/state"));
+            let state = Reply::read(state.send().await.unwrap()).await.json();
+            if let Some(answer) = find(&state, &|one| one["blocks"].to_string().contains("good/")) {
+                return answer;
+            }
+        }
+    });
+    let answer = answer.await;
+    let blocks = answer["blocks"].to_string();
+    let value = blocks.split("good/").nth(1).unwrap();
+    let value = value.split('"').next().unwrap();
+    for (word, shown) in [("good", ">useful<"), ("bad", ">not useful<")] {
+        act(
+            json!({"act": "press", "user": "U0ALEX", "channel": "D0ALEX", "ts": answer["ts"],
+            "action_id": "interzone_feedback", "value": format!("{word}/{value}")}),
+        )
+        .await;
+        let page = soon("the thumb", async {
+            loop {
+                let page = browser.page("/console/conversations").await;
+                if page.contains(shown) {
+                    return page;
+                }
+            }
+        });
+        let page = page.await;
+        assert!(page.contains("U0ALEX") && page.contains("D0ALEX"), "{page}");
+        assert_eq!(
+            page.matches("useful<").count(),
+            1,
+            "the last press counts: {page}"
+        );
+    }
+}
+
+/// The first object within a value for which something holds.
+fn find(value: &Value, holds: &dyn Fn(&Value) -> bool) -> Option<Value> {
+    let inside = match value {
+        Value::Array(all) => all.iter().find_map(|one| find(one, holds)),
+        Value::Object(all) => all.values().find_map(|one| find(one, holds)),
+        _ => None,
+    };
+    inside.or_else(|| {
+        (value.is_object() && value["ts"].is_string() && holds(value)).then(|| value.clone())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_looks_around_in_a_browser() {
+    Started::new().await.walk("console.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_room_of_the_console_fits_every_screen() {
+    Started::new().await.walk("rooms.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_given_up_is_sent_again_in_a_browser() {
+    Started::new().await.walk("letters.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_see_content_sees_none_in_a_browser() {
+    let mut oidc = Oidc::start();
+    let zone = operated(&oidc)
+        .set("console.scope", "interzone:operate")
+        .start()
+        .await;
+    oidc.introduce_console(&format!("{}/console/callback", zone.url));
+    let made = token_of(&oidc, "es256", "https://acp.test", EVERY_SCOPE).await;
+    let token = text(&made, &["access_token"]);
+    let id = zone.create(token, "demo", &format!("echo {SECRET}")).await;
+    zone.finished(token, &id).await;
+    let said = json!({"url": zone.url, "issuer": oidc.issuer, "task": id, "secret": SECRET});
+    Started::as_told(said).walk("hidden.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

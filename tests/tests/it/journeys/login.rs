@@ -25,7 +25,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// A token by client credentials, as the server gives it.
-async fn token(oidc: &Oidc, client: &str, resource: &str, scope: &str) -> Value {
+pub(super) async fn token(oidc: &Oidc, client: &str, resource: &str, scope: &str) -> Value {
     let form = format!(
         "grant_type=client_credentials&client_id={client}&client_secret={}&resource={}&scope={}",
         encoded(&format!("secret of {client}")),

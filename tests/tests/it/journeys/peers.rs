@@ -128,6 +128,12 @@ impl Oidc {
         writeln!(self.commands.as_mut().unwrap(), "rotate").unwrap();
         assert_eq!(self.line(), "rotated");
     }
+
+    /// From now on a console at this address may send people here, as `console` with `secret of console`.
+    pub(crate) fn introduce_console(&mut self, callback: &str) {
+        writeln!(self.commands.as_mut().unwrap(), "console {callback}").unwrap();
+        assert_eq!(self.line(), "known");
+    }
 }
 
 impl Drop for Oidc {

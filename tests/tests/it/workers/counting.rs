@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use interzone_hub::ports::{
-    Commit, DeadLetterQuery, OutboxStore, Pair, PairQuery, PairStore, QuotaStore, Record,
-    RecordStore, StoreError, StreamStore, SubscriptionQuery, TaskStore, TopicStore, Upkeep, Wake,
-    WorkClaim, WorkItem, WorkStore,
+    Commit, Conversations, DeadLetterQuery, OutboxStore, Pair, PairQuery, PairStore, QuotaStore,
+    Record, RecordStore, StoreError, StreamStore, SubscriptionQuery, TalkStore, TaskStore,
+    TopicStore, Upkeep, Wake, WorkClaim, WorkItem, WorkStore,
 };
 use interzone_hub::{
-    Acked, BlobId, Carried, Charge, Event, OutboxEntry, Packed, Purged, Push, Rate, Retention,
-    Settlement, SignalDelivery, Stream, StreamQuery, Subject, Subscription, Task, TaskQuery,
-    WholeTask,
+    Acked, BlobId, Carried, Charge, Event, Feedback, OutboxEntry, Packed, Purged, Push, Question,
+    Rate, Retention, Settlement, SignalDelivery, Stream, StreamQuery, Subject, Subscription,
+    TalkQuery, Task, TaskQuery, Thread, WholeTask,
 };
 use interzone_protocol::vocab::{
     Artifact, DeliveryId, Message, SignalId, StreamId, SubscriptionId, TaskId, Timestamp,
@@ -426,5 +426,32 @@ impl PairStore for Counting {
 
     async fn pairs(&self, query: &PairQuery) -> Result<Vec<Pair>, StoreError> {
         self.store.pairs(query).await
+    }
+}
+
+#[async_trait]
+impl TalkStore for Counting {
+    async fn conversations(&self, query: &TalkQuery) -> Result<Conversations, StoreError> {
+        self.store.conversations(query).await
+    }
+
+    async fn questions(
+        &self,
+        thread: &Thread,
+        query: &TalkQuery,
+    ) -> Result<Vec<Question>, StoreError> {
+        self.store.questions(thread, query).await
+    }
+
+    async fn question(&self, id: &TaskId) -> Result<Option<Question>, StoreError> {
+        self.store.question(id).await
+    }
+
+    async fn give_feedback(&self, feedback: &Feedback) -> Result<bool, StoreError> {
+        self.store.give_feedback(feedback).await
+    }
+
+    async fn feedback(&self, tasks: &[TaskId]) -> Result<Vec<Feedback>, StoreError> {
+        self.store.feedback(tasks).await
     }
 }
