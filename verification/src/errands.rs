@@ -53,7 +53,13 @@ impl Carrier for Runner {
 
 impl Runner {
     async fn feedback(&self, given: &FeedbackGiven) -> Result<Carried, HubError> {
-        self.0.0.desk.feedbacks().keep(given).await?;
+        let zone = &self.0.0;
+        let notes = Notes(zone.hub.clone());
+        if notes.was_answered(&given.channel, &given.question).await? {
+            zone.desk.feedbacks().keep(given).await?;
+        } else {
+            tracing::info!(channel = %given.channel, "a thumb for no answer of ours is not kept");
+        }
         Ok(Carried::Arrived)
     }
 
