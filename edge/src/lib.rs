@@ -11,6 +11,7 @@ pub mod body;
 mod capped;
 pub mod clock;
 pub mod egress;
+pub mod health;
 pub mod issuer;
 pub mod limits;
 pub mod listener;

@@ -7,7 +7,6 @@
 mod attend;
 mod claims;
 mod floor;
-mod health;
 mod options;
 mod outbox;
 mod paper;
@@ -15,7 +14,6 @@ mod streams;
 mod sweep;
 mod wakes;
 
-pub use health::Unwell;
 pub use options::{CarrierOptions, WorkerMetrics, WorkerOptions};
 pub use outbox::{Carried, Carrier};
 
@@ -23,7 +21,7 @@ use crate::webhooks::CHANNEL as WEBHOOK_CHANNEL;
 use attend::Attendant;
 use claims::Claims;
 use floor::Floor;
-use health::{Heart, Pulse};
+use interzone_edge::health::{Heart, Pulse, Unwell};
 use interzone_hub::ports::StoreError;
 use interzone_hub::{Desk, Hub, HubError, STREAM_CHANNEL};
 use interzone_protocol::vocab::AgentId;

@@ -5,8 +5,6 @@ use crate::options::PlaygroundOptions;
 use interzone_edge::Secret;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a token lasts where tokens rotate, in seconds.
-pub(crate) const LIFE: u64 = 43_200;
 /// Tokens, codes and tickets that may be open at the same time.
 const MOST: usize = 1_000;
 
@@ -76,6 +74,8 @@ pub(crate) struct Tokens {
     client_id: String,
     client_secret: Secret,
     rotation: bool,
+    /// How long a token lasts where tokens rotate, in seconds.
+    life: u64,
 }
 
 impl std::fmt::Debug for Tokens {
@@ -89,7 +89,8 @@ pub(crate) struct Granted {
     pub(crate) token: String,
     pub(crate) scope: String,
     pub(crate) user: String,
-    pub(crate) refresh: Option<String>,
+    /// With what a new one can be had, and in how many seconds this one ends.
+    pub(crate) refresh: Option<(String, u64)>,
 }
 
 impl Tokens {
@@ -116,6 +117,7 @@ impl Tokens {
             client_id: options.client_id.clone(),
             client_secret: options.client_secret.clone(),
             rotation: options.rotation,
+            life: options.token_life.as_secs(),
         }
     }
 
@@ -253,7 +255,7 @@ impl Tokens {
         self.all.push(Token {
             value: Secret::new(token.clone()),
             caller,
-            expires: self.rotation.then(|| now.saturating_add(LIFE)),
+            expires: self.rotation.then(|| now.saturating_add(self.life)),
             revoked: false,
         });
         let refresh = self
@@ -269,8 +271,20 @@ impl Tokens {
             token,
             scope,
             user,
-            refresh,
+            refresh: refresh.map(|refresh| (refresh, self.life)),
         }
+    }
+
+    /// How long tokens last that are granted from now on.
+    pub(crate) fn set_life(&mut self, seconds: u64) {
+        self.life = seconds;
+    }
+
+    /// All tokens that run out have done so, but for the newest.
+    pub(crate) fn run_out(&mut self) {
+        let mut rotating = self.all.iter_mut().filter(|token| token.expires.is_some());
+        rotating.next_back();
+        rotating.for_each(|token| token.expires = Some(0));
     }
 }
 

@@ -1,5 +1,7 @@
 //! The playground as a program holds it: start, act as people, look, wait, break, stop.
 
+mod tokens;
+
 use crate::acts::Said;
 use crate::doors;
 use crate::events::{self, links::Farewell};
@@ -348,24 +350,6 @@ impl Playground {
     pub fn set_channel(&self, channel: Channel) {
         self.shared.change(|workspace| {
             workspace.channels.insert(channel.id.clone(), channel);
-        });
-    }
-
-    /// What the bot's token may do from now on.
-    pub fn set_scopes(&self, scopes: &[&str]) {
-        self.shared
-            .change(|workspace| workspace.tokens.set_scopes(scopes));
-    }
-
-    /// Removes the app: its tokens end, and it is told twice, as Slack does.
-    pub fn uninstall(&self) {
-        self.shared.change(|workspace| {
-            workspace.tokens.revoke_bot();
-            let bot = workspace.bot_user.clone();
-            workspace.event(serde_json::json!({
-                "type": "tokens_revoked", "tokens": {"oauth": [], "bot": [bot]},
-            }));
-            workspace.event(serde_json::json!({"type": "app_uninstalled"}));
         });
     }
 

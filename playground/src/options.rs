@@ -43,8 +43,10 @@ pub struct PlaygroundOptions {
     pub client_id: String,
     /// The app's secret for the OAuth2 flow.
     pub client_secret: Secret,
-    /// Whether tokens of the OAuth2 flow run out after twelve hours and come with a refresh token.
+    /// Whether tokens of the OAuth2 flow run out and come with a refresh token.
     pub rotation: bool,
+    /// How long such a token lasts; at Slack, twelve hours.
+    pub token_life: Duration,
     /// Whether calls are limited as Slack limits them: one post a second in a channel, and the tiers.
     pub rate_limits: bool,
     /// How long the app may take to acknowledge.
@@ -104,6 +106,7 @@ impl Default for PlaygroundOptions {
             client_id: "playground.client".to_owned(),
             client_secret: Secret::new("playground client secret"),
             rotation: false,
+            token_life: Duration::from_secs(12 * 3600),
             rate_limits: false,
             ack_time: Duration::from_secs(3),
             retry_delays: vec![

@@ -32,6 +32,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long it is remembered that a question has ended: longer than it is tried.
 const ENDED: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// And that it was answered: as long as what people think of the answer is kept.
+const ANSWERED: Duration = Duration::from_secs(90 * 24 * 3_600);
 
 /// Asks questions.
 pub(crate) struct Asker(pub(crate) Zone);
@@ -261,7 +263,12 @@ impl Asking<'_> {
         if self.zone.rules.follow_threads {
             self.notes.follow(self.question).await?;
         }
-        self.end(entries, "answered").await
+        let question = self.question;
+        let keys = [
+            notes::ended(&question.id),
+            notes::answered(&question.channel, &question.id),
+        ];
+        self.end_with(&keys, ANSWERED, entries, "answered").await
     }
 
     async fn fail(&self, left: &Left, language: Language, word: ErrorWord) -> Result<(), NotYet> {
@@ -290,7 +297,17 @@ impl Asking<'_> {
     /// attempts come here.
     async fn end(&self, entries: Vec<NewEntry>, word: &'static str) -> Result<(), NotYet> {
         let key = [notes::ended(&self.question.id)];
-        if self.zone.hub.receive(&key, ENDED, entries).await? {
+        self.end_with(&key, ENDED, entries, word).await
+    }
+
+    async fn end_with(
+        &self,
+        keys: &[String],
+        keep: Duration,
+        entries: Vec<NewEntry>,
+        word: &'static str,
+    ) -> Result<(), NotYet> {
+        if self.zone.hub.receive(keys, keep, entries).await? {
             self.audit(word);
         }
         Ok(())

@@ -4,22 +4,22 @@
 
 mod links;
 pub(crate) mod mentions;
+mod newest;
 
 use crate::gates::{Known, People};
 use crate::intake::readable;
 use crate::policy::Policy;
 use crate::question::{Forwarded, Question};
-use crate::slack::api::conversations::{Message, Thread};
+use crate::slack::api::conversations::Message;
 use crate::slack::api::{Slack, SlackError};
-use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
+use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use interzone_protocol::zone::{ContextMessage, ContextRole};
 use links::Link;
 use std::collections::{HashMap, VecDeque};
 
-/// Messages on a page, and pages of a thread: one that is longer loses its end, which takes thousands.
+/// Messages on a page.
 const PAGE: u16 = 200;
-const PAGES: usize = 15;
 /// Links that are followed.
 const LINKS: usize = 3;
 /// People whose names are asked for; further ones go by their ids.
@@ -68,13 +68,13 @@ impl Reader<'_> {
                     continue;
                 }
             }
-            let messages = self.newest(at, &link.channel, &link.thread, None).await;
+            let messages = self.newest(at, &link.channel, &link.thread, &question.ts);
+            let messages = messages.await;
             said.extend(names.told(messages, Some("linked thread")).await);
         }
         if question.in_thread {
-            let latest = Some(&question.ts);
             let (channel, thread) = (&question.channel, &question.thread);
-            let messages = self.newest(at, channel, thread, latest).await;
+            let messages = self.newest(at, channel, thread, &question.ts).await;
             said.extend(names.told(messages, None).await);
         }
         for forwarded in &question.forwarded {
@@ -117,53 +117,6 @@ impl Reader<'_> {
             }
         }
         Ok(false)
-    }
-
-    /// The newest messages of a thread, oldest first, and nothing from `before` on. Slack gives the
-    /// oldest first, so all of it is paged through and the end is kept.
-    async fn newest(
-        &self,
-        at: &Installation,
-        channel: &ChannelId,
-        thread: &Ts,
-        before: Option<&Ts>,
-    ) -> VecDeque<Message> {
-        let mut kept = VecDeque::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..PAGES {
-            let page = self.slack.conversations_replies(
-                at,
-                Thread {
-                    channel,
-                    ts: thread,
-                    oldest: None,
-                    latest: before,
-                    limit: PAGE,
-                    cursor: cursor.as_deref(),
-                },
-            );
-            let page = match page.await {
-                Ok(page) => page,
-                Err(error) => {
-                    tracing::info!(word = error.word(), "a thread was not read to its end");
-                    break;
-                }
-            };
-            for message in page.messages {
-                let wanted = before.is_none_or(|before| message.ts < *before) && is_said(&message);
-                if wanted {
-                    kept.push_back(message);
-                }
-                if kept.len() > self.messages {
-                    kept.pop_front();
-                }
-            }
-            match page.next {
-                Some(next) => cursor = Some(next),
-                None => break,
-            }
-        }
-        kept
     }
 }
 

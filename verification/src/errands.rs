@@ -56,8 +56,12 @@ impl Runner {
     /// Keeps it here, and tells the Execution Zone, which keeps it with the task.
     async fn feedback(&self, given: &FeedbackGiven) -> Result<Carried, HubError> {
         let zone = &self.0.0;
-        zone.desk.feedbacks().keep(given).await?;
         let notes = Notes(zone.hub.clone());
+        if !notes.was_answered(&given.channel, &given.question).await? {
+            tracing::info!(channel = %given.channel, "a thumb for no answer of ours is not kept");
+            return Ok(Carried::Arrived);
+        }
+        zone.desk.feedbacks().keep(given).await?;
         let Some(running) = notes.running(&given.question).await? else {
             // It never became a task, or was one too long ago.
             return Ok(Carried::Arrived);

@@ -105,10 +105,16 @@ impl Gates {
     }
 
     /// Whether somebody who is refused is told so once more: often enough to be read, and not without end.
+    /// It is charged once for a question. What is asked again was not told the first time, so it is told
+    /// then: a few words too many are better than a refusal that nobody hears of.
     ///
     /// # Errors
     /// The store did not do it.
     pub(crate) async fn may_tell(&self, question: &Question) -> Result<bool, HubError> {
+        let once = [format!("slack/told/{}", question.id)];
+        if !self.hub.receive(&once, CHARGED, Vec::new()).await? {
+            return Ok(true);
+        }
         let key = format!("slack/told/{}/{}", question.team, question.user);
         let rate = Rate {
             limit: TOLD,
@@ -154,7 +160,8 @@ impl Gates {
         }
         let limit = self.options.input_chars;
         let length = question.text.chars().count();
-        if length > limit {
+        let length = question.too_long.unwrap_or(length);
+        if length > limit || question.too_long.is_some() {
             return refused(Refusal::TooLong { length, limit }, "too_long");
         }
         Passed::Through(known)
@@ -268,6 +275,41 @@ fn missing(error: &SlackError, language: Language) -> Passed {
 mod tests {
     use super::*;
     use crate::slack::api::Method;
+
+    #[test]
+    fn within_an_organisation_only_what_the_event_says_of_a_home_is_believed() {
+        let team = |id: &str| TeamId::new(id).unwrap();
+        // Whether Slack tells of an organisation, what the event says, what Slack knows of the user.
+        for (enterprise, said, known, at_home) in [
+            (None, None, None, "T1"),
+            (None, None, Some("T2"), "T2"),
+            // Without an organisation the event may not move anybody into our workspace.
+            (None, Some("T1"), Some("T2"), "T2"),
+            // An event that names no workspace makes nobody one of ours.
+            (Some("E1"), None, Some("T2"), "T2"),
+            (Some("E1"), Some("T3"), Some("T2"), "T3"),
+            (Some("E1"), None, None, "T1"),
+        ] {
+            let mut question = crate::reply::tests::question();
+            question.enterprise = enterprise.map(team);
+            question.user_team = said.map(team);
+            let mut user = serde_json::json!({"id": "U1"});
+            user["team_id"] = known.into();
+            let user: User = serde_json::from_value(user).unwrap();
+            let found = home(&question, &user);
+            assert_eq!(found.as_str(), at_home, "{enterprise:?} {said:?} {known:?}");
+            let lists = ["T1".to_owned()];
+            let everybody = ["*".to_owned()];
+            let policy = Policy::new(&lists, &everybody, &everybody);
+            let decided = policy.decide(&Asker {
+                team: &question.team,
+                user_team: &found,
+                channel: &question.channel,
+                user: &question.user,
+            });
+            assert_eq!(decided.is_ok(), at_home == "T1");
+        }
+    }
 
     #[test]
     fn what_slack_says_is_a_refusal_a_fault_of_ours_or_a_reason_to_wait() {

@@ -307,6 +307,7 @@ impl<'a> Envelope<'a> {
             in_thread: thread.as_ref().is_some_and(|thread| *thread != ts),
             thread: thread.unwrap_or_else(|| ts.clone()),
             text,
+            too_long: None,
             forwarded,
             files: files::shared(event),
             channel,

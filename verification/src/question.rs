@@ -38,6 +38,9 @@ pub struct Question {
     pub in_thread: bool,
     /// What was asked, without the mention of us.
     pub text: String,
+    /// How many characters it had, if it is too long to be asked: then only its beginning is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_long: Option<usize>,
     /// What was forwarded with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forwarded: Vec<Forwarded>,
@@ -48,7 +51,26 @@ pub struct Question {
     pub asked_at: Timestamp,
 }
 
+/// So much of a question that is too long is kept: enough to see which language it is in.
+const BEGINNING: usize = 200;
+
 impl Question {
+    /// Keeps no more of a question than is needed, if it has more characters than can be asked: it will be
+    /// refused, and nobody reads the rest of it.
+    pub fn shorten(&mut self, limit: usize) {
+        // Bytes are counted faster, and there are never fewer of them.
+        if self.text.len() <= limit {
+            return;
+        }
+        let length = self.text.chars().count();
+        if length > limit {
+            self.too_long = Some(length);
+            self.text = self.text.chars().take(BEGINNING.min(limit)).collect();
+            self.forwarded = Vec::new();
+            self.files = Vec::new();
+        }
+    }
+
     /// The workspace of whoever asks, as far as the event tells it.
     pub fn team_of_asker(&self) -> &TeamId {
         self.user_team.as_ref().unwrap_or(&self.team)
@@ -153,6 +175,31 @@ impl fmt::Debug for SharedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_is_too_long_only_the_beginning_is_kept() {
+        let mut question = crate::reply::tests::question();
+        question.forwarded.push(Forwarded {
+            author: None,
+            text: "x".repeat(4_000),
+        });
+        let whole = question.clone();
+        question.text = "あ".repeat(4_000);
+        question.shorten(4_000);
+        assert_eq!(
+            question.text.chars().count(),
+            4_000,
+            "it is just short enough"
+        );
+        assert_eq!((question.too_long, question.forwarded.len()), (None, 1));
+        question.text = "あ".repeat(300_000);
+        question.shorten(4_000);
+        assert_eq!(question.too_long, Some(300_000));
+        assert_eq!(question.text, "あ".repeat(200));
+        assert!(question.forwarded.is_empty() && question.files.is_empty());
+        assert!(serde_json::to_string(&question).unwrap().len() < 2_000);
+        assert_eq!((question.id, question.ts), (whole.id, whole.ts));
+    }
 
     #[test]
     fn the_same_message_always_has_the_same_uuid_and_another_has_another() {

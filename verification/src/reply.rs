@@ -20,7 +20,7 @@ mod reaction;
 mod shelf;
 mod split;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod thread;
 
 pub use blocks::{FEEDBACK_ACTION, STOP_ACTION};

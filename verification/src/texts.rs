@@ -157,17 +157,38 @@ pub fn phrase(language: Language, phrase: Phrase) -> &'static str {
     table::phrase(phrase).in_language(language)
 }
 
+/// The most characters of a name that stands in a sentence.
+const LONGEST_NAME: usize = 80;
+
+/// A file's name as it may stand in a sentence. It is somebody else's word: it is shown as code, so that
+/// nothing in it is Markdown, on one line that nothing turns around, and not without end.
+fn shown(name: &str) -> String {
+    let visible = |sign: &char| {
+        let turns = matches!(sign, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(sign, '\u{2060}'..='\u{206f}' | '\u{feff}');
+        !sign.is_control() && !turns
+    };
+    let whole: String = name.chars().filter(visible).collect();
+    let whole = whole.trim().replace('`', "'");
+    if whole.is_empty() {
+        return "`?`".to_owned();
+    }
+    let short: String = whole.chars().take(LONGEST_NAME).collect();
+    let more = if short.len() < whole.len() { "…" } else { "" };
+    format!("`{short}{more}`")
+}
+
 /// The note on a file that came with a question and was left out.
 pub fn left_out(language: Language, name: &str, why: LeftOut) -> String {
-    table::left_out(language, name, why)
+    table::left_out(language, &shown(name), why)
 }
 
 /// The sentence for a generated file that could not be posted.
 pub fn file_not_posted(language: Language, name: &str) -> String {
-    table::file_not_posted(language, name)
+    table::file_not_posted(language, &shown(name))
 }
 
 /// The sentence for a generated file that is larger than may be posted.
 pub fn file_too_large(language: Language, name: &str) -> String {
-    table::file_too_large(language, name)
+    table::file_too_large(language, &shown(name))
 }

@@ -3,11 +3,9 @@
 //! Questions are asked, answers are posted, small errands are run, and what is old is removed. What each
 //! of them is, is decided elsewhere; here is only when, how many at once, and how it ends.
 
-mod health;
 mod outbox;
 mod sweep;
 
-pub use health::Unwell;
 pub(crate) use outbox::Carrier;
 pub use outbox::ChannelOptions;
 
@@ -15,7 +13,7 @@ use crate::ask::Asker;
 use crate::errands::Runner;
 use crate::reply::POSTS;
 use crate::zone::{ASK_CHANNEL, ERRAND_CHANNEL, Zone};
-use health::{Heart, Pulse};
+use interzone_edge::health::{Heart, Pulse, Unwell};
 use interzone_hub::ports::Wake;
 use interzone_hub::{Retention, RetryPolicy};
 use outbox::Outbox;

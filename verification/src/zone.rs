@@ -189,12 +189,14 @@ impl Parts {
         let event = |id: &str| format!("slack/event/{id}");
         match incoming {
             Incoming::Challenge(challenge) => Ok(Taken::Challenge(challenge)),
-            Incoming::Question(question) => {
+            Incoming::Question(mut question) => {
+                question.shorten(self.gates.options.input_chars);
                 let keys = [event(&question.event_id), asked(&question)];
                 let work = ask(&question)?;
                 self.receive(&keys, work, "question").await
             }
-            Incoming::Followed(question) => {
+            Incoming::Followed(mut question) => {
+                question.shorten(self.gates.options.input_chars);
                 let keys = [event(&question.event_id)];
                 let (team, id) = (question.team.clone(), question.event_id.clone());
                 let work = errand(&team, &id, &Errand::Followed(question))?;

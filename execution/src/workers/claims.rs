@@ -1,7 +1,7 @@
 //! Claiming tasks for the agents of this node: as many as have room, and not one more.
 
 use super::floor::Floor;
-use super::health::Heart;
+use interzone_edge::health::Heart;
 use interzone_hub::{Hub, HubError};
 use interzone_protocol::vocab::AgentId;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Carrying out what must leave by one channel of the outbox: bounded, in order within a group, and
 //! tried again until it has arrived or is given up.
 
-use super::health::Heart;
 use super::may_pass;
 use super::options::{CarrierOptions, WorkerMetrics};
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use interzone_edge::health::Heart;
 use interzone_hub::{Hub, HubError, OutboxEntry};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The quiet workers: one removes what is old, one measures how much waits.
 
-use super::health::Heart;
 use super::options::{WorkerMetrics, WorkerOptions};
+use interzone_edge::health::Heart;
 use interzone_hub::{Caller, Hub, HubError};
 use interzone_protocol::vocab::PrincipalId;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Passing the store's hints on to the workers that wait for them.
 
 use super::Bells;
-use super::health::Heart;
+use interzone_edge::health::Heart;
 use interzone_hub::ports::Wake;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};

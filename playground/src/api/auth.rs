@@ -1,7 +1,7 @@
 //! Who the app is, how it gets its tokens, and where its socket is.
 
 use super::{Answer, Refused};
-use crate::access::{Caller, LIFE};
+use crate::access::Caller;
 use crate::api::args::Args;
 use crate::workspace::{Workspace, seed};
 use serde_json::{Value, json};
@@ -63,9 +63,9 @@ pub(super) fn access(workspace: &mut Workspace, _: &Caller, args: &Args) -> Answ
         "team": {"id": workspace.team, "name": seed::TEAM_NAME}, "enterprise": null,
         "is_enterprise_install": false,
     });
-    if let (Some(refresh), Some(fields)) = (granted.refresh, told.as_object_mut()) {
+    if let (Some((refresh, life)), Some(fields)) = (granted.refresh, told.as_object_mut()) {
         fields.insert("refresh_token".to_owned(), refresh.into());
-        fields.insert("expires_in".to_owned(), Value::from(LIFE));
+        fields.insert("expires_in".to_owned(), Value::from(life));
     }
     Ok(told)
 }

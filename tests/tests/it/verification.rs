@@ -5,6 +5,7 @@ mod agent;
 mod asking;
 mod crashes;
 mod doors;
+mod pressed;
 mod stopping;
 mod workers;
 

@@ -1,7 +1,7 @@
 //! The workers of a node on a real store: runs, leases, deliveries, shutdown.
 
 mod at_once;
-mod counting;
+pub(crate) mod counting;
 mod outbox;
 mod programs;
 mod runs;

@@ -4,7 +4,7 @@
 use crate::attachments::Sent;
 use crate::intake::Stop;
 use crate::question::Question;
-use crate::slack::ids::{TeamId, UserId};
+use crate::slack::ids::{ChannelId, TeamId, UserId};
 use crate::texts::{Language, LeftOut};
 use interzone_hub::{Hub, HubError};
 use interzone_protocol::vocab::Timestamp;
@@ -111,7 +111,20 @@ impl Notes {
 
     /// Whether a question has ended, whichever way.
     pub(crate) async fn has_ended(&self, question: &str) -> Result<bool, HubError> {
-        let key = format!("inbox/{}", ended(question));
+        self.has_come(&ended(question)).await
+    }
+
+    /// Whether a question was answered, and in this channel.
+    pub(crate) async fn was_answered(
+        &self,
+        channel: &ChannelId,
+        question: &str,
+    ) -> Result<bool, HubError> {
+        self.has_come(&answered(channel, question)).await
+    }
+
+    async fn has_come(&self, key: &str) -> Result<bool, HubError> {
+        let key = format!("inbox/{key}");
         let claim = self.0.store().claimed(&key, self.0.now()).await?;
         Ok(claim.is_some())
     }
@@ -215,6 +228,11 @@ impl Notes {
 /// The key under which it is noted that a question has ended.
 pub(super) fn ended(question: &str) -> String {
     format!("slack/ended/{question}")
+}
+
+/// The key under which it is noted that a question was answered.
+pub(super) fn answered(channel: &ChannelId, question: &str) -> String {
+    format!("slack/answered/{channel}/{question}")
 }
 
 /// What a workspace's people did is looked for under its name.

@@ -29,6 +29,6 @@ pub(super) async fn tell(
         Ok(()) => Carried::Arrived,
         // Where nobody else reads it, a message will do.
         Err(error) if alone && !error.may_pass() => post::post(job, text, false).await,
-        Err(error) => Carried::of(&error),
+        Err(error) => job.came(&error),
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn file(job: &Job<'_>, task: &str, artifact: &str, name: &str) 
     };
     let id = match upload(job, &name, bytes).await {
         Ok(id) => id,
-        Err(error) => return Carried::of(&error),
+        Err(error) => return job.came(&error),
     };
     // From here on the file may be shown, so its name is written down first.
     let shelf = &job.desk.shelf;
@@ -42,7 +42,7 @@ pub(super) async fn file(job: &Job<'_>, task: &str, artifact: &str, name: &str) 
     }
     match show(job, &id, &name).await {
         Ok(()) => Carried::Arrived,
-        Err(error) => Carried::of(&error),
+        Err(error) => job.came(&error),
     }
 }
 
@@ -56,12 +56,12 @@ async fn uploaded(job: &Job<'_>, name: &str) -> Result<bool, Carried> {
         return Ok(false);
     };
     let stands = Stands::read(job.desk, job.at, &job.effect.place).await;
-    if stands.map_err(|error| Carried::of(&error))?.has_file(&id) {
+    if stands.map_err(|error| job.came(&error))?.has_file(&id) {
         return Ok(true);
     }
     match show(job, &id, name).await {
         Ok(()) => Ok(true),
-        Err(error) if error.may_pass() => Err(Carried::of(&error)),
+        Err(error) if error.may_pass() || error.is_puzzling() => Err(job.came(&error)),
         // The bytes never arrived, or Slack has let go of them.
         Err(_) => Ok(false),
     }

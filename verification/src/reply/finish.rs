@@ -19,7 +19,9 @@ pub(super) async fn finish(job: &Job<'_>, text: &str, feedback: bool, left: &Lef
         match stop_with(job, ts, rest, feedback).await {
             Ok(()) => return Carried::Arrived,
             // Whether it has happened or not, the next attempt sees to it.
-            Err(error) if error.may_pass() => return Carried::of(&error),
+            Err(error) if error.may_pass() || error.is_puzzling() => {
+                return job.came(&error);
+            }
             Err(error) => tracing::debug!(%error, "a stream could not be ended with its text"),
         }
     }
@@ -31,7 +33,7 @@ pub(super) async fn finish(job: &Job<'_>, text: &str, feedback: bool, left: &Lef
         return post::post(job, text, feedback).await;
     };
     if streams && let Err(error) = stop(job, &ts).await {
-        return Carried::of(&error);
+        return job.came(&error);
     }
     match post::change(job, &ts, job.key, text, feedback).await {
         Ok(()) => Carried::Arrived,
@@ -39,9 +41,9 @@ pub(super) async fn finish(job: &Job<'_>, text: &str, feedback: bool, left: &Lef
         Err(error) if is_gone(&error) => post::post(job, text, feedback).await,
         Err(error) if post::is_too_long(&error) => match stands(job).await {
             Ok(stands) => post::in_parts(job, Some(&ts), text, feedback, &stands).await,
-            Err(error) => Carried::of(&error),
+            Err(error) => job.came(&error),
         },
-        Err(error) => Carried::of(&error),
+        Err(error) => job.came(&error),
     }
 }
 
@@ -70,7 +72,7 @@ async fn find(job: &Job<'_>, standing: &Standing) -> Result<Option<(Ts, bool)>, 
         return Ok(Some((ts, streams)));
     }
     let stands = Stands::read(desk, job.at, place).await;
-    let stands = stands.map_err(|error| Carried::of(&error))?;
+    let stands = stands.map_err(|error| job.came(&error))?;
     if let Some(ts) = stands.key(job.key) {
         return Ok(Some((ts.clone(), false)));
     }

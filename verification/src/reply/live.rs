@@ -14,6 +14,7 @@ pub(super) use writer::Beat;
 use super::Desk;
 use super::effect::{Left, Place};
 use super::features::Feature;
+use super::markdown::defuse;
 use super::reaction::RECEIVED;
 use crate::question::{PlaceKind, Question};
 use crate::slack::ids::{TeamId, UserId};
@@ -102,9 +103,11 @@ impl Live {
 
     /// The agent is doing something, in its words.
     pub fn status(&self, status: &str) {
-        let status = status.trim();
-        if !status.is_empty() {
-            let short = status.chars().take(LONGEST_STATUS).collect();
+        // It is one line, and the agent's words are no more than words here either.
+        let line: String = status.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !line.is_empty() {
+            let short: String = line.chars().take(LONGEST_STATUS).collect();
+            let short = defuse(&short).into_owned();
             self.said.send_modify(|said| said.status = Some(short));
         }
     }

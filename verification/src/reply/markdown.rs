@@ -1,77 +1,13 @@
 //! Markdown on its way to Slack: defused for the blocks that take Markdown as it is, and put into
 //! Slack's own form for the text beside them. Where a text is cut is not decided here.
 
+mod calls;
 mod inline;
+
+pub(super) use calls::{defuse, settled};
 
 use super::split::{closes, fence, is_rule};
 use std::borrow::Cow;
-
-/// What stands between the signs of a mention so that it is none. It cannot be seen and breaks no line.
-const JOINER: char = '\u{2060}';
-
-/// What calls people, after the sign that opens it.
-const CALLS: &[&str] = &[
-    "!channel",
-    "!here",
-    "!everyone",
-    "!group",
-    "!subteam",
-    "@u",
-    "@w",
-    "@b",
-];
-
-/// The sign that opens a call, as it is and as it is escaped.
-const OPENERS: &[&str] = &["<", "&lt;"];
-
-/// A text that calls nobody. An agent's words must not wake a whole channel, and Slack reads mentions
-/// within Markdown too.
-pub(super) fn defuse(text: &str) -> Cow<'_, str> {
-    let mut safe = String::new();
-    let mut copied = 0;
-    for (at, _) in text.match_indices(['<', '&']) {
-        let rest = text.get(at..).unwrap_or_default();
-        let Some(opener) = OPENERS.iter().find(|opener| rest.starts_with(**opener)) else {
-            continue;
-        };
-        let after = rest.get(opener.len()..).unwrap_or_default();
-        if CALLS.iter().any(|call| starts_with(after, call)) {
-            let until = at + opener.len();
-            safe.push_str(text.get(copied..until).unwrap_or_default());
-            safe.push(JOINER);
-            copied = until;
-        }
-    }
-    if copied == 0 {
-        return Cow::Borrowed(text);
-    }
-    safe.push_str(text.get(copied..).unwrap_or_default());
-    Cow::Owned(safe)
-}
-
-/// As much of a growing text as can be defused already: what may become a call waits.
-pub(super) fn settled(text: &str) -> &str {
-    let Some(at) = text.rfind(['<', '&']) else {
-        return text;
-    };
-    let tail = text.get(at..).unwrap_or_default();
-    let may_become = OPENERS.iter().any(|opener| {
-        CALLS.iter().any(|call| {
-            let whole = format!("{opener}{call}");
-            whole.len() > tail.len() && starts_with(&whole, tail)
-        })
-    });
-    if may_become {
-        text.get(..at).unwrap_or_default()
-    } else {
-        text
-    }
-}
-
-fn starts_with(text: &str, start: &str) -> bool {
-    text.get(..start.len())
-        .is_some_and(|head| head.eq_ignore_ascii_case(start))
-}
 
 /// Markdown in Slack's own form.
 pub(super) fn mrkdwn(text: &str) -> String {

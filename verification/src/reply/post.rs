@@ -17,7 +17,7 @@ const SHORTER: usize = 3_500;
 pub(super) async fn post(job: &Job<'_>, text: &str, feedback: bool) -> Carried {
     let stands = match stands(job).await {
         Ok(stands) => stands,
-        Err(error) => return Carried::of(&error),
+        Err(error) => return job.came(&error),
     };
     if stands.key(job.key).is_some() {
         return Carried::Arrived;
@@ -25,7 +25,7 @@ pub(super) async fn post(job: &Job<'_>, text: &str, feedback: bool) -> Carried {
     match send(job, job.key, text, feedback).await {
         Ok(()) => Carried::Arrived,
         Err(error) if is_too_long(&error) => in_parts(job, None, text, feedback, &stands).await,
-        Err(error) => Carried::of(&error),
+        Err(error) => job.came(&error),
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn in_parts(
             None => send(job, &key, part, feedback).await,
         };
         if let Err(error) = done {
-            return Carried::of(&error);
+            return job.came(&error);
         }
     }
     Carried::Arrived

@@ -192,5 +192,17 @@ pub(super) struct Job<'a> {
     pub(super) early: bool,
 }
 
+impl Job<'_> {
+    /// What follows from a call that came to nothing. A word that we have never heard of may be for good,
+    /// and then those behind it in the thread would wait for an hour; so it is believed after a few tries.
+    pub(super) fn came(&self, error: &SlackError) -> Carried {
+        if error.is_puzzling() && self.early {
+            Carried::later(error)
+        } else {
+            Carried::of(error)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

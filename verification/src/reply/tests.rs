@@ -94,6 +94,20 @@ impl Ways for Known {
     }
 }
 
+/// The same way, whoever asks.
+struct Always(Arc<Installation>);
+
+#[async_trait]
+impl Ways for Always {
+    async fn way(
+        &self,
+        _team: &TeamId,
+        _enterprise: Option<&TeamId>,
+    ) -> Result<Option<Arc<Installation>>, String> {
+        Ok(Some(Arc::clone(&self.0)))
+    }
+}
+
 /// A desk before that world.
 pub(super) struct Stage {
     pub(super) desk: Desk,
@@ -173,6 +187,15 @@ impl Stage {
         tokio::select! {
             done = work => Some(done),
             () = self.hung.notified() => None,
+        }
+    }
+
+    /// A desk that does not know who we are.
+    pub(super) fn stranger(&self) -> Desk {
+        let at = Installation::unknown(self.at.token.clone());
+        Desk {
+            ways: Arc::new(Always(Arc::new(at))),
+            ..self.desk.clone()
         }
     }
 
@@ -268,7 +291,7 @@ pub(super) fn with_file(text: &str) -> ExecuteResult {
     }
 }
 
-pub(super) fn question() -> Question {
+pub(crate) fn question() -> Question {
     let (team, channel) = (TeamId::new("T1").unwrap(), ChannelId::new("C1").unwrap());
     let ts = Ts::new("1000.000001").unwrap();
     Question {
@@ -284,6 +307,7 @@ pub(super) fn question() -> Question {
         ts,
         in_thread: false,
         text: "how much?".to_owned(),
+        too_long: None,
         forwarded: Vec::new(),
         files: Vec::new(),
         asked_at: Timestamp::from_millis(0),

@@ -19,6 +19,7 @@ mod respond;
 #[cfg(test)]
 mod tests;
 pub mod users;
+mod words;
 
 pub use args::Args;
 pub use error::SlackError;

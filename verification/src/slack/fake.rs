@@ -165,6 +165,8 @@ pub(crate) struct MemoryRecords {
     pub(crate) failing: AtomicUsize,
     /// How many records were written or removed.
     pub(crate) changes: watch::Sender<usize>,
+    /// While it is set, nobody gets to read.
+    pub(crate) closed: watch::Sender<bool>,
 }
 
 impl MemoryRecords {
@@ -172,6 +174,15 @@ impl MemoryRecords {
         let all = self.all.lock().unwrap();
         let record = all.get(&(kind.to_owned(), key.to_owned()));
         record.map(|record| record.value.to_string())
+    }
+
+    /// Keys and values of all.
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        let all = self.all.lock().unwrap();
+        let one = |((_, key), record): (&(String, String), &Record)| {
+            (key.clone(), record.value.to_string())
+        };
+        all.iter().map(one).collect()
     }
 
     pub(crate) fn forget(&self, kind: &str, key: &str) {
@@ -188,6 +199,8 @@ impl RecordStore for MemoryRecords {
         key: &str,
         now: Timestamp,
     ) -> Result<Option<Record>, StoreError> {
+        let mut closed = self.closed.subscribe();
+        closed.wait_for(|closed| !closed).await.unwrap();
         let all = self.all.lock().unwrap();
         let record = all.get(&(kind.to_owned(), key.to_owned())).cloned();
         Ok(record.filter(|record| record.expires_at.is_none_or(|end| end > now)))

@@ -160,6 +160,20 @@ impl Ts {
     pub fn seconds(&self) -> u64 {
         self.parts().0
     }
+
+    /// The same in microseconds, which is as exact as Slack is.
+    pub fn micros(&self) -> u64 {
+        let (seconds, rest) = self.parts();
+        let six: String = rest.chars().chain("000000".chars()).take(6).collect();
+        let part = six.parse().unwrap_or(0);
+        seconds.saturating_mul(1_000_000).saturating_add(part)
+    }
+
+    /// The time stamp of a moment in microseconds since 1970, if it can be written.
+    pub fn of_micros(micros: u64) -> Option<Self> {
+        let (seconds, part) = (micros / 1_000_000, micros % 1_000_000);
+        Self::new(format!("{seconds}.{part:06}")).ok()
+    }
 }
 
 /// Earlier first. Two that mean the same moment but are written differently are two names.
@@ -232,5 +246,9 @@ mod tests {
         assert!(ts("1000.000009") < ts("1000.000010"));
         assert_ne!(ts("1.10").cmp(&ts("1.1")), Ordering::Equal);
         assert_eq!(ts("1700000000.000100").seconds(), 1_700_000_000);
+        assert_eq!(ts("1700000000.0001").micros(), 1_700_000_000_000_100);
+        let again = Ts::of_micros(1_700_000_000_000_100).unwrap();
+        assert_eq!(again.as_str(), "1700000000.000100");
+        assert_eq!(Ts::of_micros(u64::MAX).unwrap().micros(), u64::MAX);
     }
 }

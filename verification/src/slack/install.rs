@@ -18,6 +18,7 @@ use axum::routing::get;
 use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use interzone_hub::Clock;
+use interzone_protocol::vocab::Timestamp;
 use page::{Language, Outcome};
 use state::Ticket;
 use std::collections::BTreeMap;
@@ -209,13 +210,24 @@ async fn come_back_with(
     let query = parameters(uri.query().unwrap_or_default()).ok_or(Outcome::Strange)?;
     let told = |name: &str| query.get(name).map(String::as_str);
     let state = told("state").ok_or(Outcome::Strange)?;
-    if !state::is_good(&install.app.client_secret, headers, state, install.now()) {
+    let secret = &install.app.client_secret;
+    let until = state::good_until(secret, headers, state, install.now());
+    let until = Timestamp::from_millis(until.ok_or(Outcome::Strange)?);
+    let denied = told("error").is_some();
+    let code = told("code").filter(|_| !denied);
+    if code.is_none() && !denied {
         return Err(Outcome::Strange);
     }
-    if told("error").is_some() {
-        return Err(Outcome::Denied);
+    match install.tokens.use_up(state, until).await {
+        Ok(true) => {}
+        // Somebody came back with it before, here or at another node.
+        Ok(false) => return Err(Outcome::Strange),
+        Err(error) => {
+            tracing::error!(%error, "whether somebody came back before cannot be told");
+            return Err(Outcome::Busy);
+        }
     }
-    let code = told("code").ok_or(Outcome::Strange)?;
+    let code = code.ok_or(Outcome::Denied)?;
     install.exchange(code).await
 }
 

@@ -207,6 +207,16 @@ impl Tokens {
         Ok(())
     }
 
+    /// Uses up a word that is good once on all nodes until this time, and then no more. Answers whether it
+    /// was good.
+    ///
+    /// # Errors
+    /// There is no vault, or the store did not do it.
+    pub(super) async fn use_up(&self, word: &str, until: Timestamp) -> Result<bool, TokensError> {
+        let kept = self.0.kept.as_ref().ok_or(TokensError::NoVault)?;
+        kept.use_up(word, until).await
+    }
+
     /// Forgets the token of a workspace, for Slack said at `said` that it is good no more. One that was
     /// stored after that stays: the news may be late. Answers whether there was one to forget.
     ///

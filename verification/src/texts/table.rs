@@ -169,18 +169,18 @@ pub(super) fn left_out(language: Language, name: &str, why: LeftOut) -> String {
     };
     let reason = reason.in_language(language);
     match language {
-        Language::Ja => format!("添付ファイル「{name}」は使っていません：{reason}。"),
-        Language::En => format!("The attachment \"{name}\" was left out: {reason}."),
+        Language::Ja => format!("添付ファイル {name} は使っていません：{reason}。"),
+        Language::En => format!("The attachment {name} was left out: {reason}."),
     }
 }
 
 pub(super) fn file_not_posted(language: Language, name: &str) -> String {
     match language {
         Language::Ja => format!(
-            "ファイル「{name}」を投稿できませんでした。しばらくしてからもう一度お試しください。"
+            "ファイル {name} を投稿できませんでした。しばらくしてからもう一度お試しください。"
         ),
         Language::En => {
-            format!("The file \"{name}\" could not be posted. Please try again later.")
+            format!("The file {name} could not be posted. Please try again later.")
         }
     }
 }
@@ -188,10 +188,10 @@ pub(super) fn file_not_posted(language: Language, name: &str) -> String {
 pub(super) fn file_too_large(language: Language, name: &str) -> String {
     match language {
         Language::Ja => {
-            format!("ファイル「{name}」は大きすぎるため、投稿していません。")
+            format!("ファイル {name} は大きすぎるため、投稿していません。")
         }
         Language::En => {
-            format!("The file \"{name}\" was left out: it is too large to be posted.")
+            format!("The file {name} was left out: it is too large to be posted.")
         }
     }
 }

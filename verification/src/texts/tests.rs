@@ -128,6 +128,30 @@ fn the_languages_differ_and_are_what_they_say() {
 }
 
 #[test]
+fn a_files_name_is_shown_as_it_is_and_does_nothing() {
+    let long = "x".repeat(300);
+    for (name, shown) in [
+        ("売上.csv", "`売上.csv`".to_owned()),
+        ("a_b*c*.csv", "`a_b*c*.csv`".to_owned()),
+        ("a\n# b\r\n\u{1b}[1m.csv", "`a# b[1m.csv`".to_owned()),
+        ("x` <!channel> `y", "`x' <!channel> 'y`".to_owned()),
+        ("gpj\u{202e}.exe", "`gpj.exe`".to_owned()),
+        (&long, format!("`{}…`", "x".repeat(80))),
+        (" \u{200b} ", "`?`".to_owned()),
+    ] {
+        for language in [Language::Ja, Language::En] {
+            for said in [
+                left_out(language, name, LeftOut::TooMany),
+                file_not_posted(language, name),
+                file_too_large(language, name),
+            ] {
+                assert!(said.contains(&format!(" {shown} ")), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_shares_a_key_may_still_say_more() {
     let en = |word| failure(Language::En, word);
     assert!(en(ErrorWord::AgentRejected).contains("rephrase"));

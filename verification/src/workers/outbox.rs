@@ -1,10 +1,10 @@
 //! Carrying out what waits in one channel of the outbox: bounded, in order within a group, held for as
 //! long as it takes, and tried again until it has arrived or is given up.
 
-use super::health::Heart;
 use crate::reply::{Carried, Poster};
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use interzone_edge::health::Heart;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::ports::StoreError;
 use interzone_hub::{Hub, HubError, OutboxEntry, RetryPolicy};
@@ -24,6 +24,9 @@ const SETTLE: u32 = 5;
 
 /// How long something may be told to come later. Whoever asked has gone home by then.
 const OLD: Duration = Duration::from_secs(24 * 3600);
+
+/// The kind of the notes on how often an entry was told to come later, by its id.
+const WAITS: &str = "slack.waits";
 
 /// Whoever carries entries of one channel.
 #[async_trait]
@@ -215,6 +218,26 @@ impl Outbox {
         self.hub.now().since(entry.created_at) >= OLD
     }
 
+    /// How often an entry was told to come later, after so many times more. Nobody else has it meanwhile.
+    async fn waits(&self, entry: &OutboxEntry, more: u32) -> u32 {
+        let (store, now, id) = (self.hub.store(), self.hub.now(), entry.id.as_str());
+        let known = store.record(WAITS, id, now).await;
+        let known = known.map(|known| known.and_then(|known| known.value.parse::<u32>().ok()));
+        // At worst an attempt is counted that was none.
+        let waits = known.ok().flatten().unwrap_or(0).min(entry.attempt);
+        if more == 0 {
+            return waits;
+        }
+        let waits = waits.saturating_add(more).min(entry.attempt);
+        let until = Some(now.after(OLD.saturating_mul(2)));
+        let value = waits.to_string();
+        let kept = store.put_record(WAITS, id, &value, None, until, now);
+        if let Err(error) = kept.await {
+            tracing::debug!(%id, %error, "that an entry waits could not be noted");
+        }
+        waits
+    }
+
     async fn settle(&self, entry: &OutboxEntry, carried: &Carried) {
         let retry = &self.options.retry;
         let (why, last) = match carried {
@@ -223,8 +246,15 @@ impl Outbox {
             Carried::Later {
                 why,
                 after: Some(_),
-            } => (why.as_str(), self.is_old(entry)),
-            Carried::Later { why, after: None } => (why.as_str(), entry.attempt >= retry.attempts),
+            } => {
+                self.waits(entry, 1).await;
+                (why.as_str(), self.is_old(entry))
+            }
+            Carried::Later { why, after: None } => {
+                let used_up = entry.attempt >= retry.attempts
+                    && entry.attempt - self.waits(entry, 0).await >= retry.attempts;
+                (why.as_str(), used_up)
+            }
             Carried::Never { why } => (why.as_str(), true),
         };
         if last {
@@ -237,7 +267,7 @@ impl Outbox {
             let settled = match carried {
                 Carried::Arrived => self.hub.arrived(entry).await,
                 Carried::Later { why, after } => {
-                    let attempts = after.map_or(retry.attempts, |_| u32::MAX);
+                    let attempts = u32::MAX;
                     let retry = RetryPolicy { attempts, ..*retry };
                     let hub = &self.hub;
                     hub.did_not_arrive(entry, &retry, why, *after, !last).await

@@ -1,6 +1,6 @@
 //! The quiet worker: it removes what is old and measures how much waits.
 
-use super::health::Heart;
+use interzone_edge::health::Heart;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Caller, Hub, HubError, Retention};
 use interzone_protocol::vocab::PrincipalId;

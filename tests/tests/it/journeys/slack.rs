@@ -10,3 +10,4 @@ mod faults;
 mod kills;
 mod nodes;
 mod refusals;
+mod rotation;

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use interzone_hub::ports::{
-    Commit, Conversations, DeadLetterQuery, OutboxStore, Pair, PairQuery, PairStore, QuotaStore,
-    Record, RecordStore, StoreError, StreamStore, SubscriptionQuery, TalkStore, TaskStore,
-    TopicStore, Upkeep, Wake, WorkClaim, WorkItem, WorkStore,
+    Commit, Conversations, DeadLetterQuery, Op, OutboxStore, Pair, PairQuery, PairStore,
+    QuotaStore, Record, RecordStore, StoreError, StreamStore, SubscriptionQuery, TalkStore,
+    TaskStore, TopicStore, Upkeep, Wake, WorkClaim, WorkItem, WorkStore,
 };
 use interzone_hub::{
     Acked, BlobId, Carried, Charge, Event, Feedback, OutboxEntry, Packed, Purged, Push, Question,
@@ -27,6 +27,8 @@ pub(crate) struct Counting {
     asked: Mutex<BTreeMap<&'static str, usize>>,
     /// Where the answers to looks for work wait, if they do.
     looks: OnceLock<Arc<Semaphore>>,
+    /// Commits that claim a key that begins like this fail so many times.
+    failing: Mutex<(&'static str, usize)>,
 }
 
 impl Counting {
@@ -35,7 +37,26 @@ impl Counting {
             store,
             asked: Mutex::default(),
             looks: OnceLock::new(),
+            failing: Mutex::default(),
         })
+    }
+
+    /// The next commits that claim a key that begins like this fail.
+    pub(crate) fn fail_claims(&self, start: &'static str, times: usize) {
+        *self.failing.lock().unwrap() = (start, times);
+    }
+
+    /// How many of them are still to fail.
+    pub(crate) fn left_to_fail(&self) -> usize {
+        self.failing.lock().unwrap().1
+    }
+
+    fn fails(&self, commit: &Commit) -> bool {
+        let mut failing = self.failing.lock().unwrap();
+        let claims = |op: &Op| matches!(op, Op::Claim(claim) if claim.key.starts_with(failing.0));
+        let fails = failing.1 > 0 && commit.ops.iter().any(claims);
+        failing.1 -= usize::from(fails);
+        fails
     }
 
     /// From now on a look for work is answered only when it is let go. What it has claimed is claimed
@@ -77,6 +98,9 @@ impl Counting {
 impl TaskStore for Counting {
     async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
         self.note("commit");
+        if self.fails(&commit) {
+            return Err(StoreError::Full);
+        }
         self.store.commit(commit).await
     }
 

@@ -1,7 +1,7 @@
 //! The end of a node: what runs may finish, and what cannot is given back.
 
 use super::{Did, Place, Stage, ask, ended, quick, start};
-use interzone_execution::workers::Unwell;
+use interzone_edge::health::Unwell;
 use interzone_protocol::vocab::TaskState;
 use std::time::Duration;
 

@@ -362,7 +362,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_that_may_be_shown_is_not_sent() {
         let (tell, mut hears) = watch::channel(Said::default());
-        tell.send_modify(|now| now.text.push_str("<!chan"));
+        tell.send_modify(|now| now.text.push_str("<!"));
         let wait = enough(&mut hears, 0, Instant::now(), BEAT);
         let wait = tokio::time::timeout(Duration::from_secs(10), wait);
         assert!(wait.await.is_err());

@@ -96,7 +96,7 @@ fn what_was_left_out_is_told_once() {
     }];
     let plan = answered(&question(), &Left::nothing(), Language::En, &result, &notes).unwrap();
     insta::assert_snapshot!(told(plan), @r#"
-    Q/text/0 [post/T1/C1/1000.000001] Post { text: "The chart in a.png rises.\n\nThe attachment \"d.pdf\" was left out: there are more than 5 attachments.\n\nThe attachment \"b.zip\" was left out: its format is not supported.\n\nThe attachment \"c.bin\" was left out: it could not be read.", feedback: true }
+    Q/text/0 [post/T1/C1/1000.000001] Post { text: "The chart in a.png rises.\n\nThe attachment `d.pdf` was left out: there are more than 5 attachments.\n\nThe attachment `b.zip` was left out: its format is not supported.\n\nThe attachment `c.bin` was left out: it could not be read.", feedback: true }
     Q/reaction [post/T1/C1/1000.000001] React { ending: Answered }
     "#);
 }
@@ -140,7 +140,7 @@ fn a_file_that_nobody_can_be_asked_for_is_said() {
     result.task_id = None;
     let plan = answered(&question(), &Left::nothing(), Language::En, &result, &[]).unwrap();
     insta::assert_snapshot!(told(plan), @r#"
-    Q/text/0 [post/T1/C1/1000.000001] Post { text: "Here.\n\nThe file \"sales.csv\" could not be posted. Please try again later.", feedback: true }
+    Q/text/0 [post/T1/C1/1000.000001] Post { text: "Here.\n\nThe file `sales.csv` could not be posted. Please try again later.", feedback: true }
     Q/reaction [post/T1/C1/1000.000001] React { ending: Answered }
     "#);
 }

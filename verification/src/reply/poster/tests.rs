@@ -76,6 +76,40 @@ async fn a_lost_answer_does_not_double_a_post() {
 }
 
 #[tokio::test]
+async fn an_answer_that_cannot_be_read_neither_doubles_nor_loses_a_post() {
+    for fault in [Fault::SentOn, Fault::Endless] {
+        let stage = Stage::new().await;
+        stage.fault("chat.postMessage", fault);
+        stage.carry_all(plain("Hello.")).await;
+        let world = stage.world();
+        assert_eq!(world.texts(), ["Hello."], "{fault:?}");
+        assert_eq!(world.count("chat.postMessage"), 1, "{fault:?}");
+        assert_eq!(world.count("conversations.replies"), 1, "it was looked for");
+        assert!(world.reactions.contains("white_check_mark"));
+    }
+}
+
+#[tokio::test]
+async fn a_word_that_nobody_knows_is_believed_after_a_few_tries() {
+    let word = Fault::Word("a_word_of_next_year");
+    // It was for now.
+    let stage = Stage::new().await;
+    stage.fault("chat.postMessage", word);
+    stage.fault("chat.postMessage", word);
+    stage.carry_all(plain("Hello.")).await;
+    assert_eq!(stage.world().texts(), ["Hello."]);
+    // It is for good.
+    let stage = Stage::new().await;
+    for _ in 0..EARLY {
+        stage.fault("chat.postMessage", word);
+    }
+    let carried = stage.carry(&plain("Hello.")[0]).await;
+    assert!(matches!(carried, Carried::Never { .. }), "{carried:?}");
+    let tries = u32::try_from(stage.world().count("chat.postMessage")).unwrap();
+    assert_eq!(tries, EARLY);
+}
+
+#[tokio::test]
 async fn too_many_calls_are_made_later_and_what_can_never_pass_is_not() {
     let stage = Stage::new().await;
     let entry = claimed(&plain("Hello.")[0], 1);
@@ -232,6 +266,60 @@ async fn a_stream_that_nobody_heard_of_is_found_and_finished() {
     .unwrap();
     stage.carry_all(entries).await;
     assert_eq!(stage.world().texts(), ["Hello."]);
+}
+
+#[tokio::test]
+async fn as_long_as_nobody_says_who_we_are_an_answer_waits_instead_of_coming_twice() {
+    let stage = Stage::new().await;
+    streaming(&stage, "Hel", true).await;
+    let entries = answered(
+        &question(),
+        &unknown(),
+        Language::En,
+        &answer("Hello."),
+        &[],
+    );
+    let entry = entries.unwrap().remove(0);
+    let stranger = stage.stranger();
+    for attempt in 1..EARLY {
+        let carried = stranger.poster().carry(&claimed(&entry, attempt)).await;
+        assert!(matches!(carried, Carried::Later { .. }), "{carried:?}");
+    }
+    assert_eq!(stage.world().texts(), ["Hel"], "nothing beside what grew");
+    // It comes out who we are, and what grew is found and finished.
+    let carried = stage.desk.poster().carry(&claimed(&entry, EARLY)).await;
+    assert_eq!(carried, Carried::Arrived);
+    assert_eq!(stage.world().texts(), ["Hello."]);
+}
+
+#[tokio::test]
+async fn if_it_never_comes_out_who_we_are_the_answer_stands_there_all_the_same() {
+    let stage = Stage::new().await;
+    let entries = answered(
+        &question(),
+        &unknown(),
+        Language::En,
+        &answer("Hello."),
+        &[],
+    );
+    let entry = claimed(&entries.unwrap()[0], EARLY);
+    let carried = stage.stranger().poster().carry(&entry).await;
+    assert_eq!(carried, Carried::Arrived);
+    assert_eq!(stage.world().texts(), ["Hello."]);
+}
+
+#[tokio::test]
+async fn an_answer_that_could_not_be_said_gets_no_sign_of_success() {
+    let stage = Stage::new().await;
+    stage.world().reactions.insert("eyes".to_owned());
+    stage.fault("chat.postMessage", Fault::Word("is_archived"));
+    let entries = plain("Hello.");
+    let carried = stage.carry(&entries[0]).await;
+    assert!(matches!(carried, Carried::Never { .. }), "{carried:?}");
+    let entry = claimed(&entries[0], 1);
+    stage.desk.poster().given_up(&entry, "is_archived").await;
+    stage.carry_all(entries[1..].to_vec()).await;
+    assert_eq!(stage.world().reactions.iter().collect::<Vec<_>>(), ["x"]);
 }
 
 #[tokio::test]

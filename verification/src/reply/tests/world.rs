@@ -34,6 +34,10 @@ pub(in crate::reply) enum Fault {
     Limited(u64),
     /// It is done, and the answer is lost.
     Lost,
+    /// It is done, and the answer points elsewhere.
+    SentOn,
+    /// It is done, and the answer has no end.
+    Endless,
     /// It is done, and then nobody answers any more.
     HangsAfter,
     /// It is not done, and nobody answers any more.
@@ -120,6 +124,15 @@ impl World {
                 // Even a refusal may be lost.
                 let _ = self.act(name, &form, seen, origin);
                 return Reply::status(500, &[], "");
+            }
+            Some(Fault::SentOn) => {
+                let _ = self.act(name, &form, seen, origin);
+                let elsewhere = format!("{origin}/elsewhere/{name}");
+                return Reply::status(307, &[("location", elsewhere.as_str())], "");
+            }
+            Some(Fault::Endless) => {
+                let _ = self.act(name, &form, seen, origin);
+                return Reply::status(200, &[], vec![b' '; (1 << 20) + 1]);
             }
             Some(Fault::HangsAfter) => {
                 // Even a refusal may be lost.

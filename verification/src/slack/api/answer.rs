@@ -47,10 +47,26 @@ impl Answer {
             what,
             status: status.as_u16(),
         };
-        if status.is_server_error() || status.is_redirection() {
+        if status.is_redirection() {
+            // The client follows none: the token is for this address alone. Whether the call was made
+            // before we were sent on, nobody says.
+            tracing::warn!(method = what, %status, "slack sends a call elsewhere; it is not followed");
+            return Err(SlackError::Unreadable { what });
+        }
+        if status.is_server_error() {
             return Err(wordless());
         }
-        let body = whole(what, response, method.largest()).await?;
+        let body = match whole(what, response, method.largest()).await {
+            Err(SlackError::TooLarge { limit, .. }) => {
+                tracing::warn!(
+                    method = what,
+                    limit,
+                    "an answer of slack is too long to be read"
+                );
+                return Err(SlackError::Unreadable { what });
+            }
+            body => body?,
+        };
         let verdict: Verdict = match serde_json::from_slice(&body) {
             Ok(verdict) => verdict,
             Err(_) if status.is_success() => return Err(SlackError::Unreadable { what }),

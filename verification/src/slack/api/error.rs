@@ -2,6 +2,7 @@
 //! a user is told of it is not written here.
 
 use super::Method;
+use super::words::FINAL;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,10 +128,19 @@ impl SlackError {
         matches!(self, Self::Said { word: said, .. } if said == word)
     }
 
+    /// Whether Slack said no with a word that we have never heard of: it may be for good or for now, and
+    /// who can afford it tries a few times before it counts as for good.
+    pub fn is_puzzling(&self) -> bool {
+        matches!(self, Self::Said { word, .. } if {
+            let word = word.as_str();
+            [UNCERTAIN, PASSING, FINAL].iter().all(|words| !words.contains(&word))
+        })
+    }
+
     /// Whether Slack may have done what it was asked. Look before you ask again.
     pub fn may_have_happened(&self) -> bool {
         match self {
-            Self::Said { word, .. } => UNCERTAIN.contains(&word.as_str()),
+            Self::Said { word, .. } => UNCERTAIN.contains(&word.as_str()) || self.is_puzzling(),
             Self::TimedOut { .. }
             | Self::Broken { .. }
             | Self::Unreadable { .. }

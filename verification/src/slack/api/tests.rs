@@ -391,10 +391,10 @@ async fn an_answer_that_is_too_large_is_not_read() {
     for name in ["C1", "C2"] {
         let error = post(&slack, &channel(name)).await.unwrap_err();
         assert!(
-            matches!(error, SlackError::TooLarge { .. }),
+            matches!(error, SlackError::Unreadable { .. }),
             "{name} {error:?}"
         );
-        assert!(error.may_have_happened());
+        assert!(error.may_have_happened() && error.may_pass());
     }
 }
 
@@ -425,12 +425,51 @@ async fn answers_that_make_no_sense_are_told_apart() {
         ("unreadable", true, true),
         ("http_status", true, true),
         ("http_status", false, false),
-        ("http_status", false, false),
+        ("unreadable", true, true),
         ("unreadable", true, true),
     ];
     let expected = expected.map(|(word, done, pass)| (word.to_owned(), done, pass));
     assert_eq!(words, expected);
     assert_eq!(fake.count("elsewhere"), 0, "no redirect is followed");
+}
+
+#[tokio::test]
+async fn a_token_is_sent_nowhere_else_however_slack_points_there() {
+    let thief = FakeSlack::start(|_| ok(json!({"ts": "1.1"}))).await;
+    let elsewhere = format!("{}/api/chat.postMessage", thief.origin);
+    for status in [301, 302, 303, 307, 308] {
+        let elsewhere = elsewhere.clone();
+        let fake = FakeSlack::start(move |_| {
+            Reply::status(status, &[("location", elsewhere.as_str())], "")
+        })
+        .await;
+        let error = post(&slack(&fake.api()), &channel("C1")).await.unwrap_err();
+        assert!(error.may_have_happened() && error.may_pass(), "{status}");
+        assert_eq!(fake.seen().len(), 1);
+    }
+    assert!(thief.seen().is_empty(), "{:?}", thief.seen());
+}
+
+#[test]
+fn a_word_is_known_passing_or_puzzling() {
+    for (word, puzzling, happened, pass) in [
+        ("channel_not_found", false, false, false),
+        ("missing_scope", false, false, false),
+        ("internal_error", false, true, true),
+        ("service_unavailable", false, false, true),
+        ("a_word_of_next_year", true, true, false),
+        ("unknown_error", true, true, false),
+    ] {
+        let error = SlackError::said(Method::ChatPostMessage, word);
+        let read = (
+            error.is_puzzling(),
+            error.may_have_happened(),
+            error.may_pass(),
+        );
+        assert_eq!(read, (puzzling, happened, pass), "{word}");
+    }
+    let unreadable = SlackError::Unreadable { what: "x" };
+    assert!(!unreadable.is_puzzling());
 }
 
 #[tokio::test]

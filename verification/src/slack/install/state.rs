@@ -1,6 +1,7 @@
 //! Proof that whoever comes back from Slack is the browser that we sent there, and not long ago. The
 //! address holds one half and a cookie the other, so that nobody can be sent here with a code that is not
-//! their own. All nodes make and check it with the app's secret, and nothing is stored.
+//! their own. All nodes make and check it with the app's secret; that it is good once is seen to by whoever
+//! asks.
 
 use aws_lc_rs::rand;
 use base64::Engine;
@@ -50,19 +51,18 @@ pub(super) fn no_cookie() -> String {
     format!("{COOKIE_NAME}=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0")
 }
 
-/// Whether both halves belong together and are not too old.
-pub(super) fn is_good(secret: &Secret, headers: &HeaderMap, state: &str, now: i64) -> bool {
-    let Some((until, given)) = state.split_once('.') else {
-        return false;
-    };
-    let Ok(until) = until.parse::<i64>() else {
-        return false;
-    };
-    let Some(expected) = cookie_of(headers).and_then(|cookie| seal(secret, cookie, until)) else {
-        return false;
-    };
+/// Until when the state is good, if both halves belong together and are not too old.
+pub(super) fn good_until(
+    secret: &Secret,
+    headers: &HeaderMap,
+    state: &str,
+    now: i64,
+) -> Option<i64> {
+    let (until, given) = state.split_once('.')?;
+    let until = until.parse::<i64>().ok()?;
+    let expected = seal(secret, cookie_of(headers)?, until)?;
     let same: bool = expected.as_bytes().ct_eq(given.as_bytes()).into();
-    same && now < until
+    (same && now < until).then_some(until)
 }
 
 fn seal(secret: &Secret, cookie: &str, until: i64) -> Option<String> {

@@ -52,6 +52,14 @@ fn granted() -> Value {
 }
 
 async fn rig(grant: impl Fn() -> Reply + Send + Sync + 'static) -> Rig {
+    rig_on(grant, Arc::default()).await
+}
+
+/// One of several nodes on one store.
+async fn rig_on(
+    grant: impl Fn() -> Reply + Send + Sync + 'static,
+    records: Arc<MemoryRecords>,
+) -> Rig {
     let fake = FakeSlack::start(move |seen| match seen.method() {
         "oauth.v2.access" => grant(),
         "auth.test" => {
@@ -61,7 +69,6 @@ async fn rig(grant: impl Fn() -> Reply + Send + Sync + 'static) -> Rig {
     })
     .await;
     let slack = Slack::new(&fake.api(), &Trust::system()).unwrap();
-    let records: Arc<MemoryRecords> = Arc::default();
     let clock = HandClock::at(1_000_000);
     let installs = Installs {
         records: records.clone(),
@@ -236,6 +243,40 @@ async fn a_code_without_the_browser_that_asked_is_not_taken() {
 }
 
 #[tokio::test]
+async fn a_way_back_is_good_once_and_on_one_node() {
+    let records: Arc<MemoryRecords> = Arc::default();
+    let one = rig_on(|| Reply::Json(granted()), records.clone()).await;
+    let other = rig_on(|| Reply::Json(granted()), records.clone()).await;
+    let (begun, ..) = one.begin().await;
+    let query = [("code", "c0de"), ("state", begun.state.as_str())];
+    // Both at once: one of them is first.
+    let (here, there) = tokio::join!(
+        one.come_back(&query, &begun.cookie, "en"),
+        other.come_back(&query, &begun.cookie, "en"),
+    );
+    let mut came = [here.0, there.0];
+    came.sort_unstable();
+    assert_eq!(came, [200, 400]);
+    // And after that nobody is.
+    for rig in [&one, &other] {
+        assert_eq!(rig.come_back(&query, &begun.cookie, "en").await.0, 400);
+    }
+    let asked = one.fake.count("oauth.v2.access") + other.fake.count("oauth.v2.access");
+    assert_eq!(asked, 1, "Slack was asked once");
+    // Whoever said no has used it up as well.
+    let (begun, ..) = one.begin().await;
+    let denied = [("error", "access_denied"), ("state", begun.state.as_str())];
+    assert_eq!(one.come_back(&denied, &begun.cookie, "en").await.0, 403);
+    let query = [("code", "c0de"), ("state", begun.state.as_str())];
+    assert_eq!(other.come_back(&query, &begun.cookie, "en").await.0, 400);
+    // Nothing in the store is the state itself.
+    let all = records.all();
+    assert!(all.iter().all(|(key, value)| {
+        !begun.state.contains(key.as_str()) && !value.contains(&begun.state)
+    }));
+}
+
+#[tokio::test]
 async fn what_goes_wrong_is_said_plainly_and_nothing_is_stored() {
     let rig = rig(|| Reply::said("invalid_code")).await;
     let (begun, ..) = rig.begin().await;
@@ -249,7 +290,8 @@ async fn what_goes_wrong_is_said_plainly_and_nothing_is_stored() {
         page.contains("lang=\"ja\"") && !page.contains("<script>"),
         "{page}"
     );
-    let query = [("code", "c0de"), ("state", state)];
+    let (begun, ..) = rig.begin().await;
+    let query = [("code", "c0de"), ("state", begun.state.as_str())];
     let (status, page) = rig.come_back(&query, &begun.cookie, "").await;
     assert_eq!(status, 502);
     assert!(page.contains("Slack did not complete") && !page.contains("invalid_code"));

@@ -14,11 +14,14 @@ use interzone_hub::ports::{Record, RecordStore};
 use interzone_protocol::vocab::Timestamp;
 use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The kind of the records.
 pub(super) const KIND: &str = "slack.install";
+/// The kind of the records of words that were good once.
+const USED: &str = "slack.install.used";
 /// How many workspaces are kept in memory. More are read when they are needed.
 const REMEMBERED: usize = 1024;
 /// How long what was read counts.
@@ -186,6 +189,15 @@ impl Kept {
             .await;
         self.cache.remove(team);
         Ok(written?)
+    }
+
+    pub(super) async fn use_up(&self, word: &str, until: Timestamp) -> Result<bool, TokensError> {
+        // Whoever reads the store learns nothing that opens anything.
+        let hash = Sha256::digest(word.as_bytes());
+        let key: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (records, now) = (&self.records, self.clock.now());
+        let used = records.put_record(USED, &key, "", Some(0), Some(until), now);
+        Ok(used.await?)
     }
 
     pub(super) async fn forget(

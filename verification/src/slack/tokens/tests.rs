@@ -152,6 +152,32 @@ async fn until_slack_said_so_it_is_good_for_all_who_have_none_of_their_own() {
 }
 
 #[tokio::test]
+async fn whose_the_token_is_comes_out_while_another_looks_elsewhere_and_both_have_it() {
+    let fake = FakeSlack::start(|_| {
+        Reply::Json(json!({"ok": true, "team_id": "T1", "user_id": "U0", "bot_id": "B0"}))
+    })
+    .await;
+    let node = Node::new(&fake, Some("xoxb-file"));
+    node.records.closed.send_replace(true);
+    // The first asks Slack; the second finds that somebody asks, and is held up on its way through the
+    // store until the first has its answer.
+    let first = async {
+        let found = node.token("T1").await;
+        node.records.closed.send_replace(false);
+        found
+    };
+    let (first, second) = tokio::join!(first, node.token("T1"));
+    assert_eq!(first.as_deref(), Some("xoxb-file"));
+    assert_eq!(second.as_deref(), Some("xoxb-file"), "nobody is dropped");
+    assert_eq!(fake.count("auth.test"), 1);
+    assert_eq!(
+        node.token("T2").await,
+        None,
+        "another workspace still has none"
+    );
+}
+
+#[tokio::test]
 async fn a_token_for_an_organisation_is_good_for_its_workspaces() {
     let fake = FakeSlack::start(|_| {
         Reply::Json(json!({

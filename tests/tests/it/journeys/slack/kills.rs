@@ -1,5 +1,6 @@
 //! Ended without a warning between any two steps: no answer is lost, none comes twice.
 
+use super::super::peers::postgres;
 use super::place::{DONE, Place, Plan, answers, has};
 use interzone_playground::{When, seed};
 use std::time::Duration;
@@ -7,11 +8,14 @@ use std::time::Duration;
 /// More calls than an answer with a file takes.
 const MOST: u32 = 60;
 
-/// Kills the zone at its `step`-th call for a question, and looks at what comes of it. Gives whether there
-/// was such a call.
-async fn killed_at(place: &mut Place, step: u32, when: When) -> bool {
+/// Where several nodes may share a store, what a dead one held is due when its hold is over.
+const HELD: Duration = Duration::from_secs(30);
+
+/// Kills the zone at its `step`-th call for a question, of all or of one method, and looks at what comes of
+/// it. Gives whether there was such a call.
+async fn killed_at(place: &mut Place, method: Option<&str>, step: u32, when: When) -> bool {
     let faults = place.slack.faults();
-    let mut gate = faults.gate(None, step, when);
+    let mut gate = faults.gate(method, step, when);
     let question = place
         .slack
         .post(seed::ALEX, seed::GENERAL, "@interzone file csv a,b")
@@ -35,8 +39,12 @@ async fn killed_at(place: &mut Place, step: u32, when: When) -> bool {
     faults.clear();
     drop(gate);
     place.nodes[0].begin().await;
-    let thread = place.marked(seed::GENERAL, &question, DONE).await;
     let at = format!("killed {when:?} call {step}, {}", call.method);
+    let done = place.slack.wait(3 * HELD, |workspace| {
+        has(workspace.message(seed::GENERAL, &question)?, DONE).then_some(())
+    });
+    assert!(done.await.is_some(), "{at}: it never ended");
+    let thread = place.slack.thread(seed::GENERAL, &question);
     let said = answers(&thread);
     let texts = said.iter().filter(|text| text.contains("Here is")).count();
     let files: usize = thread.iter().map(|message| message.files.len()).sum();
@@ -52,7 +60,7 @@ async fn killed_at(place: &mut Place, step: u32, when: When) -> bool {
 async fn killed_everywhere(when: When) {
     let mut place = Plan::new().start().await;
     let mut step = 0;
-    while killed_at(&mut place, step, when).await {
+    while killed_at(&mut place, None, step, when).await {
         step += 1;
         assert!(step < MOST, "an answer has an end");
     }
@@ -70,6 +78,30 @@ async fn killed_before_any_call_it_answers_exactly_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_after_any_call_had_its_effect_it_answers_exactly_once() {
     killed_everywhere(When::After).await;
+}
+
+/// On PostgreSQL, where a restart does not know that nobody else holds what it held.
+async fn killed_on_postgres(method: &str, name: &str) {
+    let schema = format!("slack_kill_{name}_{}", std::process::id());
+    let plan = Plan::new().nodes(1, &postgres());
+    let mut place = plan.set("store.schema", schema).start().await;
+    let reached = killed_at(&mut place, Some(method), 0, When::After).await;
+    assert!(reached, "{method} is called for every answer with a file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_killed_when_its_first_words_stand_there_it_answers_exactly_once() {
+    killed_on_postgres("chat.startStream", "begun").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_killed_when_its_last_words_stand_there_it_answers_exactly_once() {
+    killed_on_postgres("chat.stopStream", "ended").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_killed_when_its_file_hangs_there_it_answers_exactly_once() {
+    killed_on_postgres("files.completeUploadExternal", "file").await;
 }
 
 /// Asked to stop in the middle of an answer, it leaves nothing half-posted behind for good.

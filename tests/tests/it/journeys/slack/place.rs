@@ -79,6 +79,14 @@ impl Plan {
         self
     }
 
+    /// Removes `section.key` of the Verification Zones.
+    pub(crate) fn unset(mut self, path: &str) -> Self {
+        let (section, key) = path.split_once('.').unwrap();
+        let table = self.config[section].as_table_mut().unwrap();
+        assert!(table.remove(key).is_some(), "{path} was set");
+        self
+    }
+
     /// Removes a whole section of the Verification Zones.
     pub(crate) fn without(mut self, section: &str) -> Self {
         self.config.remove(section);
@@ -138,6 +146,8 @@ impl Plan {
         fs::write(folder.join("signing.txt"), SIGNING_SECRET).unwrap();
         fs::write(folder.join("bot.txt"), BOT_TOKEN).unwrap();
         fs::write(folder.join("app.txt"), self.slack.app_token.expose()).unwrap();
+        fs::write(folder.join("client.txt"), self.slack.client_secret.expose()).unwrap();
+        fs::write(folder.join("token.key"), "5a".repeat(32)).unwrap();
         let ground = Ground {
             folder,
             config: self.config,

@@ -1,4 +1,5 @@
-//! How the workers are: each has a heart that beats, and tells of trouble once, not every second.
+//! How the workers of a node are: each has a heart that beats, and tells of trouble once, not every second.
+//! What they work at is not known here.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub enum Unwell {
 }
 
 /// What is known of a worker.
-pub(super) struct Pulse {
+pub struct Pulse {
     name: &'static str,
     silence: Duration,
     state: Mutex<State>,
@@ -43,7 +44,11 @@ impl Pulse {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn feel(&self) -> Result<(), Unwell> {
+    /// Whether it is alive and gets on.
+    ///
+    /// # Errors
+    /// It is not or does not.
+    pub fn feel(&self) -> Result<(), Unwell> {
         let state = self.state();
         if state.ended {
             return Err(Unwell::Ended(self.name));
@@ -59,13 +64,13 @@ impl Pulse {
 }
 
 /// A worker's own end of it. When it is dropped, the worker is no more.
-pub(super) struct Heart {
+pub struct Heart {
     pulse: Arc<Pulse>,
 }
 
 impl Heart {
     /// A heart, and what others see of it. Silence for longer than this is a bad sign.
-    pub(super) fn new(name: &'static str, silence: Duration) -> (Self, Arc<Pulse>) {
+    pub fn new(name: &'static str, silence: Duration) -> (Self, Arc<Pulse>) {
         let pulse = Arc::new(Pulse {
             name,
             silence,
@@ -79,12 +84,13 @@ impl Heart {
         (Self { pulse }, seen)
     }
 
-    pub(super) fn beat(&self) {
+    /// A sign of life.
+    pub fn beat(&self) {
         self.pulse.state().beat = Instant::now();
     }
 
     /// What was tried has worked.
-    pub(super) fn well(&self) {
+    pub fn well(&self) {
         self.beat();
         if self.pulse.state().failing.take().is_some() {
             tracing::info!(worker = self.pulse.name, "it works again");
@@ -92,7 +98,7 @@ impl Heart {
     }
 
     /// What was tried has not worked. Answers how long to wait before the next time.
-    pub(super) fn failed(&self, error: &dyn std::error::Error) -> Duration {
+    pub fn failed(&self, error: &dyn std::error::Error) -> Duration {
         self.beat();
         let mut state = self.pulse.state();
         let (since, times) = state.failing.unwrap_or((Instant::now(), 0));
@@ -113,5 +119,39 @@ impl Heart {
 impl Drop for Heart {
     fn drop(&mut self) {
         self.pulse.state().ended = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Heart, Unwell};
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn trouble_shows_when_it_lasts_and_goes_when_it_is_over() {
+        let (heart, pulse) = Heart::new("x", Duration::from_secs(60));
+        let trouble = std::io::Error::other("no");
+        assert_eq!(heart.failed(&trouble), Duration::from_millis(100));
+        assert_eq!(heart.failed(&trouble), Duration::from_millis(200));
+        assert_eq!(pulse.feel(), Ok(()), "once is no illness");
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(pulse.feel(), Err(Unwell::Failing("x")));
+        for _ in 0..40 {
+            assert!(heart.failed(&trouble) <= Duration::from_secs(5));
+        }
+        heart.well();
+        assert_eq!(pulse.feel(), Ok(()));
+        assert_eq!(heart.failed(&trouble), Duration::from_millis(100));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_and_death_are_noticed() {
+        let (heart, pulse) = Heart::new("x", Duration::from_secs(60));
+        tokio::time::advance(Duration::from_secs(61)).await;
+        assert_eq!(pulse.feel(), Err(Unwell::Stuck("x")));
+        heart.beat();
+        assert_eq!(pulse.feel(), Ok(()));
+        drop(heart);
+        assert_eq!(pulse.feel(), Err(Unwell::Ended("x")));
     }
 }
