@@ -63,7 +63,7 @@ function topic(channel) {
   if (channel.kind === "im") return word("withBot");
   const people = channel.members.filter((one) => one !== world.bot).length;
   const who = word(channel.kind === "group" ? "privateTo" : "members", people);
-  return channel.members.includes(world.bot) ? who : `${who} · ${word("withoutBot")}`;
+  return `${who} · ${channel.members.includes(world.bot) ? userName(world.bot) : word("withoutBot")}`;
 }
 
 function title(channel) {

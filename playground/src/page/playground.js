@@ -354,13 +354,15 @@ document.querySelector(".rooms").addEventListener("click", (event) => {
 });
 find("halt").onclick = (event) => {
   const button = event.currentTarget;
-  button.disabled = true;
-  button.lastElementChild.textContent = word("halting");
+  const ready = (may) => {
+    button.disabled = !may;
+    button.lastElementChild.textContent = word(may ? "halt" : "halting");
+  };
+  ready(false);
   find("thread-input").focus();
-  act({ act: "stop", user: here.user, channel: here.channel, thread_ts: here.thread }).catch((error) => {
-    button.disabled = false;
-    problem(error);
-  });
+  // Not everybody may stop everything, so it can be tried again.
+  setTimeout(() => ready(true), 5000);
+  act({ act: "stop", user: here.user, channel: here.channel, thread_ts: here.thread }).catch(problem);
 };
 narrow.addEventListener("change", cover);
 find("close").onclick = () => {
