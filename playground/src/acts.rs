@@ -5,7 +5,7 @@ use crate::api::chat::replace;
 use crate::api::reactions::{react, unreact};
 use crate::handle::PlaygroundError;
 use crate::workspace::messages::{Edited, Message, Stream};
-use crate::workspace::{Change, Outgoing, Workspace};
+use crate::workspace::{Change, Outgoing, Workspace, seed};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -140,6 +140,39 @@ impl Workspace {
         }
         message.stream = Some(Stream::StoppedByUser);
         self.changed(Change::Message(channel.to_owned(), ts.to_owned()));
+        Ok(())
+    }
+
+    /// Asks the app to stop what it does in a thread, as Slack's own button does.
+    pub(crate) fn stop_answer(&mut self, user: &str, channel: &str, thread: &str) -> Done<()> {
+        let place = self.channels.get(channel).ok_or(no("channel"))?;
+        if !place.has(user) || !place.has(&self.bot_user) {
+            return Err(PlaygroundError::NotAllowed);
+        }
+        self.message(channel, thread).ok_or(no("thread"))?;
+        let all = self.messages.get(channel);
+        let growing = all.into_iter().flat_map(|all| all.values()).filter(|one| {
+            one.stream == Some(Stream::Open) && one.thread_ts.as_deref() == Some(thread)
+        });
+        let growing: Vec<String> = growing.map(|one| one.ts.clone()).collect();
+        let ts = self.next_ts();
+        self.event(json!({
+            "type": "agent_session_stopped", "channel": channel, "thread_ts": thread, "user": user,
+            "streaming_message_ts": growing, "event_ts": ts,
+        }));
+        Ok(())
+    }
+
+    /// Chooses the language of a person, one of those that the page has.
+    pub(crate) fn speak(&mut self, user: &str, locale: &str) -> Done<()> {
+        let person = self.users.get_mut(user).ok_or(no("user"))?;
+        if person.deleted || person.is_bot || !seed::LOCALES.contains(&locale) {
+            return Err(PlaygroundError::NotAllowed);
+        }
+        locale.clone_into(&mut person.locale);
+        let told = person.json(&self.team, true);
+        self.changed(Change::User(user.to_owned()));
+        self.event(json!({"type": "user_change", "user": told}));
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The doors of the playground: which path leads where, and who may come in. Only this machine's own
-//! names are served, so that no page of somebody else's can reach it through a name of its own.
+//! names are served, so that no page of somebody else's can reach it through a name of its own; and what a
+//! browser sends for such a page gets no further than the pages that are meant to be linked to.
 
 mod control;
 mod files;
@@ -13,12 +14,17 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use interzone_edge::body;
 use serde_json::Value;
 use std::sync::Arc;
+
+/// Where a browser says that a request comes from.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Every path, behind one look at who asks.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -38,6 +44,19 @@ async fn serve(shared: Arc<Shared>, request: Request) -> Response {
     }
     let path = parts.uri.path().to_owned();
     let steps: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let linked = match steps.as_slice() {
+        [
+            "api" | "upload" | "files-pri" | "actions" | "link" | "playground",
+            ..,
+        ] => false,
+        _ => parts.method == Method::GET,
+    };
+    if !linked && is_sent_by_another_page(&parts) {
+        return refuse(
+            StatusCode::FORBIDDEN,
+            "only the page itself and programs may do that",
+        );
+    }
     match steps.as_slice() {
         ["api", method] => slack::call(&shared, method, &parts, body).await,
         ["upload", "v1", id, ticket] => files::upload(&shared, id, ticket, &parts, body).await,
@@ -47,12 +66,7 @@ async fn serve(shared: Arc<Shared>, request: Request) -> Response {
         ["oauth", "v2", "authorize"] => oauth::authorize(&shared, &parts, body).await,
         ["playground", "events"] => watch::changes(&shared, &parts),
         ["playground", "files", id] => files::for_people(&shared, id),
-        ["playground", rest @ ..] => {
-            if parts.method != Method::GET && !is_own_page(&parts) {
-                return refuse(StatusCode::FORBIDDEN, "only the page itself may do that");
-            }
-            control::serve(&shared, rest, &parts, body).await
-        }
+        ["playground", rest @ ..] => control::serve(&shared, rest, &parts, body).await,
         _ if parts.method == Method::GET => page::file(&path),
         _ => refuse(StatusCode::NOT_FOUND, "there is nothing here"),
     }
@@ -69,14 +83,17 @@ fn is_for_us(parts: &Parts) -> bool {
     url.is_ok_and(|url| crate::options::is_loopback(&url))
 }
 
-/// Whether a change is asked for by our own page, or by a program.
-fn is_own_page(parts: &Parts) -> bool {
-    let Some(origin) = parts.headers.get(ORIGIN) else {
+/// Whether a browser sends this for a page that is not ours. Browsers say so by themselves and no page can
+/// make them say otherwise; programs say nothing of the kind.
+fn is_sent_by_another_page(parts: &Parts) -> bool {
+    let site = parts.headers.get(FETCH_SITE);
+    if site.is_some_and(|site| site != "same-origin" && site != "none") {
         return true;
-    };
+    }
     let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = host.map(|host| format!("http://{host}"));
-    own.is_some_and(|own| origin.as_bytes() == own.as_bytes())
+    let ours = |origin: &HeaderValue| own.as_deref().is_some_and(|own| origin == own);
+    !parts.headers.get_all(ORIGIN).iter().all(ours)
 }
 
 /// The whole body, or the answer to one that cannot be read.

@@ -46,6 +46,7 @@ pub(crate) enum Change {
     Gone(String, String),
     Whisper(String, String),
     Status(String, String),
+    User(String),
 }
 
 /// A status line below a thread.

@@ -10,7 +10,7 @@ use crate::policy::{Asker, Policy};
 use crate::question::Question;
 use crate::slack::api::SlackError;
 use crate::slack::api::users::User;
-use crate::slack::ids::TeamId;
+use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::texts::{Language, Refusal};
 use interzone_hub::{Charge, Hub, HubError, Rate};
@@ -158,6 +158,11 @@ impl Gates {
             return refused(Refusal::TooLong { length, limit }, "too_long");
         }
         Passed::Through(known)
+    }
+
+    /// Asks Slack anew at the next question of somebody, who has another language by now or has left.
+    pub(crate) fn forget(&self, team: &TeamId, user: &UserId) {
+        self.people.forget(team, user);
     }
 
     /// The language for a question, when nothing is known of who asked it.

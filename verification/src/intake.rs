@@ -42,6 +42,8 @@ pub enum Incoming {
     Revoked(Left),
     /// A workspace has thrown the app out.
     Uninstalled(Left),
+    /// What is known of somebody is no longer so.
+    UserChanged(TeamId, UserId),
     /// Slack held events back: there were too many.
     RateLimited,
     /// Nothing, and why.
@@ -175,11 +177,20 @@ impl<'a> Envelope<'a> {
                 Some(_) => Incoming::Revoked(self.left()),
             },
             Some("app_uninstalled") => Incoming::Uninstalled(self.left()),
+            Some("user_change") => self.user_changed(),
             Some("app_home_opened") => Incoming::Ignored("home_opened"),
             Some("assistant_thread_started" | "assistant_thread_context_changed") => {
                 Incoming::Ignored("assistant_thread")
             }
             _ => Incoming::Ignored("unknown_event"),
+        }
+    }
+
+    fn user_changed(&self) -> Incoming {
+        let user = self.event.pointer("/user/id").and_then(Value::as_str);
+        match user.and_then(|user| UserId::new(user).ok()) {
+            Some(user) => Incoming::UserChanged(self.team.clone(), user),
+            None => Incoming::Ignored("unreadable"),
         }
     }
 

@@ -212,6 +212,10 @@ impl Parts {
                 let work = errand(&team, &id, &Errand::Forget(left))?;
                 self.receive(&keys, work, "installation").await
             }
+            Incoming::UserChanged(team, user) => {
+                self.gates.forget(&team, &user);
+                Ok(Taken::Done("user_changed"))
+            }
             Incoming::RateLimited => {
                 tracing::warn!("slack holds events back: there were too many in an hour");
                 Ok(Taken::Done("rate_limited"))

@@ -58,6 +58,15 @@ enum Act {
         channel: String,
         ts: String,
     },
+    Stop {
+        user: String,
+        channel: String,
+        thread_ts: String,
+    },
+    Speak {
+        user: String,
+        locale: String,
+    },
     Disconnect {
         reason: String,
     },
@@ -243,6 +252,14 @@ fn perform(shared: &Shared, act: Act) -> Result<String, PlaygroundError> {
             pressed.map(nothing)
         }
         Act::StopStream { channel, ts } => workspace.stop_stream(&channel, &ts).map(nothing),
+        Act::Stop {
+            user,
+            channel,
+            thread_ts,
+        } => workspace
+            .stop_answer(&user, &channel, &thread_ts)
+            .map(nothing),
+        Act::Speak { user, locale } => workspace.speak(&user, &locale).map(nothing),
         Act::Disconnect { reason } => {
             shared.links.dismiss(match reason.as_str() {
                 "warning" => Farewell::Warning,

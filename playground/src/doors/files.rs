@@ -11,7 +11,9 @@ use crate::workspace::Workspace;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde_json::Value;
@@ -116,6 +118,10 @@ pub(super) fn for_people(shared: &Shared, id: &str) -> Response {
     let headers = [
         (CONTENT_TYPE, "application/octet-stream".to_owned()),
         (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; sandbox".to_owned(),
+        ),
         (
             CONTENT_DISPOSITION,
             format!("attachment; filename*=UTF-8''{encoded}"),

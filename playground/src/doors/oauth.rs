@@ -74,9 +74,14 @@ fn page(scope: &str, back: &Url) -> Response {
          <button name=\"decision\" value=\"deny\">Cancel</button></form></main></body></html>",
         seed::TEAM_NAME
     );
-    let policy = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'";
+    // The form is sent here, and its answer leads back.
+    let policy = format!(
+        "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
+         form-action 'self' {}",
+        back.origin().ascii_serialization()
+    );
     let headers = [
-        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
         (CONTENT_SECURITY_POLICY, policy),
     ];
     (headers, page).into_response()

@@ -3,6 +3,7 @@
 use super::query;
 use crate::shared::Shared;
 use crate::workspace::messages::{Message, Stream};
+use crate::workspace::people::User;
 use crate::workspace::{Change, Workspace};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -44,16 +45,15 @@ fn shown(workspace: &Workspace, message: &Message) -> Value {
     told
 }
 
+/// Somebody, as the page needs to know them.
+fn person(user: &User) -> Value {
+    json!({"id": user.id, "name": user.name, "display_name": user.display_name,
+        "locale": user.locale, "deleted": user.deleted, "is_bot": user.is_bot})
+}
+
 /// The whole workspace.
 pub(super) fn everything(workspace: &Workspace) -> Value {
-    let users: Vec<Value> = workspace
-        .users
-        .values()
-        .map(|user| {
-            json!({"id": user.id, "name": user.name, "display_name": user.display_name,
-                "locale": user.locale, "deleted": user.deleted, "is_bot": user.is_bot})
-        })
-        .collect();
+    let users: Vec<Value> = workspace.users.values().map(person).collect();
     let channels: Vec<Value> = workspace
         .channels
         .values()
@@ -112,6 +112,10 @@ fn since(workspace: &Workspace, seen: u64) -> (Vec<Value>, u64) {
             let mut all = workspace.ephemerals.iter().rev();
             let message = all.find(|m| m.channel == *channel && m.ts == *ts)?;
             Some(json!({"type": "ephemeral", "message": shown(workspace, message)}))
+        }
+        Change::User(id) => {
+            let user = workspace.users.get(id)?;
+            Some(json!({"type": "user", "user": person(user)}))
         }
         Change::Status(channel, thread) => {
             let text = workspace.status(channel, thread).unwrap_or_default();

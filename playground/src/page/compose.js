@@ -1,6 +1,6 @@
 // The box in which a person writes: text, files, Enter and input methods. What is sent where is told to it.
 
-import { element } from "/draw.js";
+import { element, size } from "/draw.js";
 import { word } from "/words.js";
 
 /** Makes a form a composer. `send(text, files)` sends, and fails with an error that is shown. */
@@ -25,7 +25,8 @@ export function composer(form, send, failed) {
         refresh();
         input.focus();
       };
-      return element("li", {}, element("span", { text: file.name }), remove);
+      const name = element("span", { className: "name", text: file.name });
+      return element("li", {}, name, element("small", { text: size(file.size) }), remove);
     }));
   };
   const add = (files) => {
@@ -47,15 +48,17 @@ export function composer(form, send, failed) {
       add(files);
     }
   });
-  form.addEventListener("dragover", (event) => {
+  const pane = form.closest(".pane");
+  pane.addEventListener("dragover", (event) => {
     event.preventDefault();
     form.classList.add("over");
   });
-  form.addEventListener("dragleave", () => form.classList.remove("over"));
-  form.addEventListener("drop", (event) => {
+  pane.addEventListener("dragleave", () => form.classList.remove("over"));
+  pane.addEventListener("drop", (event) => {
     event.preventDefault();
     form.classList.remove("over");
     add([...event.dataTransfer.files]);
+    input.focus();
   });
   form.querySelector(".attach").onclick = () => chooser.click();
   chooser.onchange = () => {
@@ -78,7 +81,9 @@ export function composer(form, send, failed) {
     try {
       await send(text, files);
     } catch (error) {
+      // Nothing that was meant to be sent is lost.
       if (!input.value) input.value = text;
+      picked.unshift(...files);
       refresh();
       failed(error);
     }

@@ -2,6 +2,7 @@
 
 import { emoji, icon } from "/icons.js";
 import { markdown, mrkdwn } from "/markdown.js";
+import { preview } from "/preview.js";
 import { names, userName, world } from "/state.js";
 import { spoken, word } from "/words.js";
 
@@ -20,7 +21,8 @@ export function element(name, { text, className, label } = {}, ...children) {
 function face(user) {
   const made = element("div", { className: "face" });
   made.setAttribute("aria-hidden", "true");
-  made.textContent = [...userName(user)][0] ?? "?";
+  if (user === world.bot) made.append(icon("mark"));
+  else made.textContent = [...userName(user)][0] ?? "?";
   let sum = 0;
   for (const letter of user) sum += letter.codePointAt(0);
   made.classList.add(user === world.bot ? "bot" : `f${sum % 5}`);
@@ -45,7 +47,8 @@ export function day(ts) {
   return timeOf(ts).toLocaleDateString(spoken(), { weekday: "long", month: "long", day: "numeric" });
 }
 
-function size(bytes) {
+/** How large a file is, in words. */
+export function size(bytes) {
   const units = ["B", "KB", "MB", "GB"];
   let at = 0;
   while (bytes >= 1024 && at < units.length - 1) {
@@ -134,14 +137,18 @@ function copyable(body) {
 function files(message) {
   const list = element("ul", { className: "files" });
   for (const file of message.files) {
-    const made = element("a", {},
-      element("span", { className: "kind", text: (file.name.split(".").pop() || "file").slice(0, 5) }),
-      element("span", {}, element("b", { text: file.title || file.name }),
-        element("small", { text: `${file.name} · ${size(file.size)}` })));
+    const ending = file.name.includes(".") ? file.name.split(".").pop() : "";
+    const made = element("a", { className: "file" },
+      element("span", { className: "kind", text: ending.slice(0, 4) || "?" }),
+      element("span", { className: "name" }, element("b", { text: file.title || file.name }),
+        element("small", { text: size(file.size) })),
+      icon("download"));
+    made.firstElementChild.setAttribute("aria-hidden", "true");
     made.title = word("download", file.name);
     made.href = `/playground/files/${encodeURIComponent(file.id)}`;
     made.setAttribute("download", file.name);
-    list.append(element("li", {}, made));
+    const shown = preview(file);
+    list.append(element("li", {}, made, ...(shown ? [shown] : [])));
   }
   return list;
 }
@@ -151,6 +158,7 @@ export function draw(message, at) {
   const made = element("li", { className: "message" });
   made.dataset.key = `${message.channel}/${message.ts}`;
   made.dataset.ts = message.ts;
+  made.dataset.user = message.user;
   if (message.streaming) made.classList.add("streaming");
   if (message.only_for) made.classList.add("whisper");
   const who = element("div", { className: "who" }, element("b", { text: userName(message.user) }));

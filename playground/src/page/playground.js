@@ -2,12 +2,14 @@
 
 import { composer } from "/compose.js";
 import { day, draw, element, spokenText } from "/draw.js";
-import { icon } from "/icons.js";
-import { act, channelName, follow, inChannel, inThread, isIn, keyOf, listen, upload, userName, world } from "/state.js";
-import { speak, spoken, word } from "/words.js";
+import { drawChannels, drawFrame, drawWords } from "/frame.js";
+import { act, follow, inChannel, inThread, isBusy, isIn, keyOf, listen, stands, upload, userName, world } from "/state.js";
+import { drawWelcome, mayAsk } from "/welcome.js";
+import { speak, word } from "/words.js";
 
 const find = (id) => document.getElementById(id);
-const IDEAS = ["help", "stream 60", "file csv name,amount", "wait 20", "echo **bold** and `code`"];
+/** Where the thread lies over the channel, as the style has it. */
+const narrow = matchMedia("(max-width: 900px)");
 
 const here = { user: "", channel: "", thread: "" };
 const unread = new Map();
@@ -56,13 +58,26 @@ function arrive() {
   const before = here.thread;
   here.thread = known ? thread : "";
   unread.delete(here.channel);
-  document.body.classList.remove("menu");
-  find("menu").setAttribute("aria-expanded", "false");
+  menu(false);
   drawAll();
   // Who is writing elsewhere goes on writing there.
   if (here.thread && here.thread !== before && !find("main-input").value) {
     find("thread-input").focus({ preventScroll: true });
   }
+}
+
+/** Opens or closes the list of channels where it does not fit beside them. */
+function menu(open) {
+  document.body.classList.toggle("menu", open);
+  find("menu").setAttribute("aria-expanded", String(open));
+  cover();
+}
+
+/** What lies below something else is not to be reached by keyboard either. */
+function cover() {
+  const open = document.body.classList.contains("menu");
+  find("main").inert = open || (narrow.matches && Boolean(here.thread));
+  find("thread").inert = open;
 }
 
 function myChannels() {
@@ -102,7 +117,20 @@ function fill(list, messages, at) {
     nodes.push(draw(message, at));
   }
   list.replaceChildren(...nodes);
+  gather(list);
   scroll.scrollTop = scroll.scrollHeight;
+}
+
+/** What somebody says right after what they said needs their name only once. */
+function gather(list) {
+  let before = null;
+  for (const node of list.children) {
+    const plain = node.classList.contains("message") && !node.classList.contains("whisper");
+    const again = plain && before?.dataset.user === node.dataset.user && node.dataset.ts - before.dataset.ts < 300 &&
+      !before.querySelector(".under, .reactions");
+    node.classList.toggle("again", Boolean(again));
+    before = plain ? node : null;
+  }
 }
 
 function nearEnd(scroll) {
@@ -114,11 +142,12 @@ function place(list, message, at) {
   const scroll = list.closest(".scroll");
   const stay = nearEnd(scroll);
   const old = list.querySelector(`[data-key="${CSS.escape(keyOf(message.channel, message.ts))}"]`);
-  const focused = old?.contains(document.activeElement);
+  const reach = "button, a, [tabindex]";
+  const focused = old ? [...old.querySelectorAll(reach)].indexOf(document.activeElement) : -1;
   const made = draw(message, at);
   if (old) {
     old.replaceWith(made);
-    if (focused) made.querySelector("button, a")?.focus({ preventScroll: true });
+    if (focused >= 0) (made.querySelectorAll(reach)[focused] ?? list.closest(".scroll")).focus({ preventScroll: true });
   } else {
     const next = [...list.querySelectorAll(".message")].find((one) => one.dataset.ts > message.ts);
     const last = [...list.querySelectorAll(".message")].pop();
@@ -127,6 +156,7 @@ function place(list, message, at) {
     }
     list.insertBefore(made, next ?? null);
   }
+  gather(list);
   if (stay) scroll.scrollTop = scroll.scrollHeight;
 }
 
@@ -146,114 +176,68 @@ function redraw(message) {
 function drawOne(message) {
   if (message.channel !== here.channel) return;
   if (message.only_for && message.only_for !== here.user) return;
-  const inMain = message.only_for ? !message.thread_ts
-    : !message.thread_ts || message.thread_ts === message.ts || message.subtype === "thread_broadcast";
-  if (inMain) place(find("main-list"), message, atMain());
+  if (stands(message, here.channel, here.user, here.thread)) place(find("main-list"), message, atMain());
   if (here.thread && isIn(message, here.channel, here.thread, here.user)) {
     place(find("thread-list"), message, atThread());
   }
   find("welcome").hidden = find("main-list").childElementCount > 0;
+  drawHalt();
 }
 
 function drawStatus() {
   const text = world.statuses.get(keyOf(here.channel, here.thread)) ?? "";
   const line = find("status");
+  const scroll = line.closest(".scroll");
+  const stay = nearEnd(scroll);
   line.hidden = !text;
   line.textContent = text ? `${userName(world.bot)} ${text}` : "";
-  const scroll = line.closest(".scroll");
-  if (nearEnd(scroll)) scroll.scrollTop = scroll.scrollHeight;
+  drawHalt();
+  if (stay) scroll.scrollTop = scroll.scrollHeight;
 }
 
-function drawChannels() {
-  const lists = { channels: find("channels"), dms: find("dms") };
-  for (const list of Object.values(lists)) list.replaceChildren();
-  for (const channel of myChannels()) {
-    const dm = channel.kind === "im";
-    const secret = channel.kind === "group";
-    const mark = secret ? icon("lock") : element("span", { text: dm ? "●" : "#" });
-    mark.setAttribute("aria-hidden", "true");
-    const name = dm ? userName(world.bot) : channel.name;
-    const button = element("button", {}, mark, element("span", { text: name }));
-    const count = unread.get(channel.id);
-    if (count) {
-      button.className = "unread";
-      button.append(element("span", { className: "count", text: String(count), label: `${count} ${word("unread")}` }));
-    }
-    if (channel.id === here.channel) button.setAttribute("aria-current", "page");
-    button.onclick = () => {
-      go(channel.id);
-      find("main-input").focus();
-    };
-    lists[dm ? "dms" : "channels"].append(element("li", {}, button));
-  }
+/** The button that stops what goes on in the thread is there for as long as something does. */
+function drawHalt() {
+  const button = find("halt");
+  const busy = Boolean(here.thread) && isBusy(here.channel, here.thread);
+  if (button.hidden !== busy) return;
+  if (!busy && document.activeElement === button) find("thread-input").focus();
+  button.hidden = !busy;
+  button.disabled = false;
+  button.lastElementChild.textContent = word("halt");
 }
 
-function title() {
-  const channel = world.channels.get(here.channel);
-  if (!channel) return "";
-  return channel.kind === "im" ? userName(world.bot) : `#${channelName(channel.id)}`;
-}
-
-function drawWords() {
-  document.documentElement.lang = spoken();
-  for (const node of document.querySelectorAll("[data-word]")) node.textContent = word(node.dataset.word);
-  for (const node of document.querySelectorAll("[data-label]")) {
-    node.setAttribute("aria-label", word(node.dataset.label));
-    if (node.tagName === "BUTTON") node.title = word(node.dataset.label);
-  }
-  const dm = world.channels.get(here.channel)?.kind === "im";
-  find("welcome").firstElementChild.textContent = word(dm ? "welcomeDm" : "welcome");
-  find("main-input").placeholder = word("write", title());
-  find("main-input").setAttribute("aria-label", word("write", title()));
-  find("thread-input").placeholder = word("reply");
-  find("thread-input").setAttribute("aria-label", word("reply"));
-}
-
-function drawUsers() {
-  const people = [...world.users.values()].filter((user) => !user.is_bot && !user.deleted);
-  find("user").replaceChildren(...people.map((user) => {
-    const refused = user.name === "mallory" ? ` ${word("refused")}` : "";
-    const option = element("option", { text: `${user.display_name} · ${user.locale}${refused}` });
-    option.value = user.id;
-    option.selected = user.id === here.user;
-    return option;
-  }));
-}
-
-function drawIdeas() {
-  const dm = world.channels.get(here.channel)?.kind === "im";
-  find("ideas").replaceChildren(...IDEAS.map((idea) => {
-    const text = dm ? idea : `@interzone ${idea}`;
-    const button = element("button", { text });
-    button.type = "button";
-    button.onclick = () => {
-      const input = find("main-input");
-      input.value = text;
-      input.dispatchEvent(new Event("input"));
-      input.focus();
-    };
-    return button;
-  }));
+function drawMine() {
+  drawChannels(here, myChannels(), unread, (channel) => {
+    go(channel);
+    find("main-input").focus();
+  });
 }
 
 function drawAll() {
-  const wanted = find("language").value;
-  speak(wanted === "auto" ? (world.users.get(here.user)?.locale ?? navigator.language).slice(0, 2) : wanted);
-  drawUsers();
-  drawWords();
-  drawChannels();
-  drawIdeas();
-  find("title").textContent = title();
-  document.title = `${title()} · Playground`;
-  const messages = inChannel(here.channel, here.user);
+  speak((world.users.get(here.user)?.locale ?? navigator.language).slice(0, 2));
+  drawFrame(here);
+  drawMine();
+  drawWelcome(world.users.get(here.user), world.channels.get(here.channel), start);
+  const messages = inChannel(here.channel, here.user, here.thread);
   find("welcome").hidden = messages.length > 0;
   fill(find("main-list"), messages, atMain());
   find("thread").hidden = !here.thread;
   fill(find("thread-list"), here.thread ? inThread(here.channel, here.thread, here.user) : [], atThread());
   drawStatus();
+  cover();
 }
 
 // Writing.
+
+/** What the ideas begin with: something said, a file chosen, or a place where somebody answers. */
+const start = {
+  say: (text) => send(text, [], "").catch(problem),
+  attach: () => find("main-form").querySelector(".attach").click(),
+  direct() {
+    go(myChannels().find((one) => one.kind === "im").id);
+    find("main-input").focus();
+  },
+};
 
 async function send(text, files, thread) {
   const where = { user: here.user, channel: here.channel };
@@ -292,6 +276,10 @@ listen((kind, about) => {
       if (!world.users.has(here.user)) here.user = remembered("user", "");
       if (!world.users.has(here.user)) here.user = whoSpeaks(navigator.language ?? "en");
       arrive();
+      // Who has a keyboard before them types at once; elsewhere it would cover the page.
+      if (document.activeElement === document.body && matchMedia("(hover: hover)").matches && !here.thread) {
+        find("main-input").focus({ preventScroll: true });
+      }
       break;
     case "message":
       heard(about.message, about.before);
@@ -319,7 +307,7 @@ function heard(message, before) {
   const forMe = mine && (!message.only_for || message.only_for === here.user);
   if (!before && forMe && message.channel !== here.channel && message.user !== here.user) {
     unread.set(message.channel, (unread.get(message.channel) ?? 0) + 1);
-    drawChannels();
+    drawMine();
   }
   if (!forMe || message.channel !== here.channel || message.user !== world.bot) return;
   if (message.thread_ts) answered(message.channel, message.thread_ts);
@@ -332,7 +320,7 @@ function heard(message, before) {
 
 /** Somebody who may ask and speaks the browser's language, so that a newcomer can read what is said. */
 function whoSpeaks(language) {
-  const people = [...world.users.values()].filter((user) => !user.is_bot && !user.deleted);
+  const people = [...world.users.values()].filter((user) => !user.is_bot && !user.deleted && mayAsk(user));
   const same = people.find((user) => user.locale?.slice(0, 2) === language.slice(0, 2));
   return (same ?? people[0])?.id ?? "";
 }
@@ -347,8 +335,7 @@ find("user").onchange = (event) => {
   else go(dm.id);
 };
 find("language").onchange = (event) => {
-  remember("language", event.target.value);
-  drawAll();
+  act({ act: "speak", user: here.user, locale: event.target.value }).catch(problem);
 };
 find("theme").onclick = () => {
   const root = document.documentElement;
@@ -357,13 +344,25 @@ find("theme").onclick = () => {
   remember("theme", root.dataset.theme);
 };
 find("menu").onclick = () => {
-  const open = document.body.classList.toggle("menu");
-  find("menu").setAttribute("aria-expanded", String(open));
-  if (open) find("sidebar").querySelector("button")?.focus();
+  const open = !document.body.classList.contains("menu");
+  menu(open);
+  const list = find("sidebar");
+  if (open) (list.querySelector("[aria-current]") ?? list.querySelector("button"))?.focus();
 };
-find("main").addEventListener("click", () => {
-  if (document.body.classList.contains("menu")) find("menu").click();
+document.querySelector(".rooms").addEventListener("click", (event) => {
+  if (!event.target.closest("#sidebar")) menu(false);
 });
+find("halt").onclick = (event) => {
+  const button = event.currentTarget;
+  button.disabled = true;
+  button.lastElementChild.textContent = word("halting");
+  find("thread-input").focus();
+  act({ act: "stop", user: here.user, channel: here.channel, thread_ts: here.thread }).catch((error) => {
+    button.disabled = false;
+    problem(error);
+  });
+};
+narrow.addEventListener("change", cover);
 find("close").onclick = () => {
   go(here.channel);
   find("main-input").focus();
@@ -372,8 +371,10 @@ addEventListener("hashchange", arrive);
 addEventListener("keydown", (event) => {
   if (event.isComposing) return;
   if (event.key === "Escape") {
-    if (document.body.classList.contains("menu")) find("menu").click();
-    else if (here.thread) find("close").click();
+    if (document.body.classList.contains("menu")) {
+      menu(false);
+      find("menu").focus();
+    } else if (here.thread) find("close").click();
   } else if (event.key === "/" && !event.target.closest("input, textarea, select")) {
     event.preventDefault();
     find(here.thread ? "thread-input" : "main-input").focus();
@@ -386,9 +387,6 @@ addEventListener("keydown", (event) => {
   }
 });
 
-const theme = remembered("theme", "");
-if (theme) document.documentElement.dataset.theme = theme;
-find("language").value = remembered("language", "auto");
 speak((navigator.language ?? "en").slice(0, 2));
 drawWords();
 composer(find("main-form"), (text, files) => send(text, files, ""), problem);

@@ -35,12 +35,28 @@ export function channelName(id) {
 
 export const names = { user: userName, channel: channelName };
 
-/** Messages of a channel that stand in it, oldest first, with what is whispered to `user`. */
-export function inChannel(channel, user) {
-  const stands = (m) => m.channel === channel &&
-    (!m.thread_ts || m.thread_ts === m.ts || m.subtype === "thread_broadcast");
-  return sorted([...world.messages.values()].filter(stands), [...world.whispers.values()]
-    .filter((m) => m.channel === channel && m.only_for === user && !m.thread_ts));
+/**
+ * Messages of a channel that stand in it, oldest first, with what is whispered to `user`, unless it already
+ * stands in the thread that is open beside it.
+ */
+export function inChannel(channel, user, open) {
+  return sorted([...world.messages.values()].filter((m) => stands(m, channel, user, open)),
+    [...world.whispers.values()].filter((m) => stands(m, channel, user, open)));
+}
+
+/** Whether a message stands in a channel as `user` sees it. */
+export function stands(message, channel, user, open) {
+  if (message.channel !== channel) return false;
+  if (!message.only_for) {
+    return !message.thread_ts || message.thread_ts === message.ts || message.subtype === "thread_broadcast";
+  }
+  return message.only_for === user && !message.thread_ts && !(open && isIn(message, channel, open, user));
+}
+
+/** Whether the bot is at work in a thread. */
+export function isBusy(channel, thread) {
+  return world.statuses.has(keyOf(channel, thread)) ||
+    [...world.messages.values()].some((m) => m.streaming && m.channel === channel && m.thread_ts === thread);
 }
 
 /**
@@ -101,6 +117,10 @@ function take(change) {
     case "ephemeral":
       world.whispers.set(keyOf(change.message.channel, change.message.ts), change.message);
       tell("message", { message: change.message });
+      break;
+    case "user":
+      world.users.set(change.user.id, change.user);
+      tell("all");
       break;
     case "status": {
       const key = keyOf(change.channel, change.thread_ts);

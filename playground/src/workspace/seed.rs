@@ -38,6 +38,9 @@ pub const DM_ALEX: &str = "D0ALEX";
 /// Mallory's DM with the bot.
 pub const DM_MALLORY: &str = "D0MALLORY";
 
+/// The languages that people here may choose.
+pub(crate) const LOCALES: [&str; 2] = ["ja-JP", "en-US"];
+
 pub(crate) fn users() -> Vec<User> {
     let user = |id: &str, name: &str, real_name: &str, locale: &str| User {
         id: id.to_owned(),

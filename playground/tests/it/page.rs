@@ -3,6 +3,7 @@
 use crate::house::{App, Bot, client};
 use futures_util::StreamExt;
 use interzone_playground::{Playground, PlaygroundOptions, seed};
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -15,8 +16,13 @@ async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
         "playground.js",
         "compose.js",
         "draw.js",
+        "frame.js",
+        "icon.svg",
         "icons.js",
+        "preview.js",
         "state.js",
+        "theme.js",
+        "welcome.js",
         "words.js",
         "markdown.js",
     ] {
@@ -39,27 +45,147 @@ async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
     }
     let acts = format!("{}playground/acts", playground.url());
     let act = json!({"act": "post", "user": seed::HANA, "channel": seed::DM_HANA, "text": "hi"});
-    let send = |origin: Option<&str>| {
-        let request = client().post(&acts).body(act.to_string());
-        match origin {
-            Some(origin) => request.header("origin", origin).send(),
-            None => request.send(),
-        }
-    };
-    let foreign = send(Some("https://example.com")).await.unwrap();
-    assert_eq!(foreign.status(), 403);
     let own = playground.url();
-    assert_eq!(
-        send(Some(own.trim_end_matches('/')))
-            .await
-            .unwrap()
-            .status(),
-        200
-    );
-    assert_eq!(send(None).await.unwrap().status(), 200);
+    let origin = own.trim_end_matches('/');
+    for (status, headers) in [
+        (403, &[("origin", "https://example.com")][..]),
+        (403, &[("origin", "null")]),
+        // Another port of this machine is another page too, as a browser sees it.
+        (403, &[("origin", "http://127.0.0.1:1")]),
+        (403, &[("sec-fetch-site", "cross-site")]),
+        (403, &[("sec-fetch-site", "same-site")]),
+        (403, &[("origin", origin), ("sec-fetch-site", "cross-site")]),
+        (
+            200,
+            &[("origin", origin), ("sec-fetch-site", "same-origin")],
+        ),
+        (200, &[]),
+    ] {
+        let request = client().post(&acts).body(act.to_string());
+        let sent = with(request, headers).send().await.unwrap();
+        assert_eq!(sent.status(), status, "{headers:?}");
+    }
     assert_eq!(app.events(2).await.len(), 2);
     let rebound = client().get(&own).header("host", "evil.example");
     assert_eq!(rebound.send().await.unwrap().status(), 421);
+}
+
+fn with(mut request: RequestBuilder, headers: &[(&str, &str)]) -> RequestBuilder {
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request
+}
+
+#[tokio::test]
+async fn another_page_gets_in_nowhere_but_where_it_may_link_to() {
+    let playground = Playground::start(PlaygroundOptions::default()).await;
+    let playground = playground.unwrap();
+    let token = "token=xoxb-playground-bot";
+    let said = format!("api/chat.postMessage?{token}&channel=C0GENERAL&text=hi");
+    let asked = "oauth/v2/authorize?client_id=x&scope=chat:write&redirect_uri=http://127.0.0.1:1/";
+    for (path, closed) in [
+        (said.as_str(), true),
+        ("playground/state", true),
+        ("playground/events", true),
+        ("playground/files/F1", true),
+        ("files-pri/T0PLAY-F1/x", true),
+        ("link?ticket=x", true),
+        ("", false),
+        ("playground.css", false),
+        (asked, false),
+    ] {
+        let url = format!("{}{path}", playground.url());
+        let request = with(client().get(&url), &[("sec-fetch-site", "cross-site")]);
+        let status = request.send().await.unwrap().status();
+        assert_eq!(status == 403, closed, "GET {path}: {status}");
+    }
+    for path in [
+        said.as_str(),
+        "playground/acts",
+        "playground/upload",
+        "playground/faults",
+        "upload/v1/F1/x",
+        "actions/T0PLAY/x",
+        asked,
+    ] {
+        for headers in [
+            &[("sec-fetch-site", "cross-site")],
+            &[("origin", "https://example.com")],
+        ] {
+            let url = format!("{}{path}", playground.url());
+            let request = with(client().post(&url), headers).body("decision=allow");
+            let status = request.send().await.unwrap().status();
+            assert_eq!(status, 403, "POST {path} {headers:?}");
+        }
+    }
+    let calls = playground.look(|workspace| workspace.calls().count());
+    assert_eq!(calls, 0, "none of it was taken for a call");
+    // A program says nothing of sites, and is let in.
+    let args = [("channel", seed::GENERAL), ("text", "hi")];
+    Bot::of(&playground).good("chat.postMessage", &args).await;
+}
+
+#[tokio::test]
+async fn a_person_changes_their_language_and_the_app_hears_of_it() {
+    let mut app = App::start().await;
+    let playground = app.playground().await;
+    let acts = format!("{}playground/acts", playground.url());
+    let speak = |user: &str, locale: &str| {
+        let act = json!({"act": "speak", "user": user, "locale": locale});
+        client().post(&acts).body(act.to_string()).send()
+    };
+    assert_eq!(speak(seed::ALEX, "ja-JP").await.unwrap().status(), 200);
+    for (user, locale) in [
+        (seed::ALEX, "tlh"),
+        (seed::GONE, "ja-JP"),
+        (seed::BOT_USER, "ja-JP"),
+        ("U0NOBODY", "ja-JP"),
+    ] {
+        let refused = speak(user, locale).await.unwrap();
+        assert_eq!(refused.status(), 409, "{user} {locale}");
+    }
+    let told = app.events(1).await;
+    assert_eq!(told[0]["event"]["type"], "user_change");
+    assert_eq!(told[0]["event"]["user"]["id"], seed::ALEX);
+    assert_eq!(told[0]["event"]["user"]["locale"], "ja-JP");
+    let bot = Bot::of(&playground);
+    let asked = [("user", seed::ALEX), ("include_locale", "true")];
+    assert_eq!(
+        bot.good("users.info", &asked).await["user"]["locale"],
+        "ja-JP"
+    );
+}
+
+#[tokio::test]
+async fn a_person_stops_what_goes_on_in_a_thread() {
+    let mut app = App::start().await;
+    let playground = app.playground().await;
+    let root = playground.post(seed::ALEX, seed::DM_ALEX, "hi").unwrap();
+    assert_eq!(app.events(1).await.len(), 1);
+    let bot = Bot::of(&playground);
+    let channel = ("channel", seed::DM_ALEX);
+    let begun = bot
+        .good("chat.startStream", &[channel, ("thread_ts", &root)])
+        .await;
+    let acts = format!("{}playground/acts", playground.url());
+    let stop = |user: &str, thread: &str| {
+        let act =
+            json!({"act": "stop", "user": user, "channel": seed::DM_ALEX, "thread_ts": thread});
+        client().post(&acts).body(act.to_string()).send()
+    };
+    assert_eq!(stop(seed::HANA, &root).await.unwrap().status(), 409);
+    assert_eq!(stop(seed::ALEX, "1.5").await.unwrap().status(), 409);
+    assert_eq!(stop(seed::ALEX, &root).await.unwrap().status(), 200);
+    let told = loop {
+        let told = app.events(1).await.remove(0)["event"].clone();
+        if told["type"] != "message" {
+            break told;
+        }
+    };
+    assert_eq!(told["type"], "agent_session_stopped");
+    assert_eq!(told["thread_ts"], root);
+    assert_eq!(told["streaming_message_ts"], json!([begun["ts"]]));
 }
 
 #[tokio::test]

@@ -53,6 +53,11 @@ impl People {
         Ok(found)
     }
 
+    /// Forgets somebody.
+    pub(crate) fn forget(&self, team: &TeamId, user: &UserId) {
+        self.users.remove(&(team.clone(), user.clone()));
+    }
+
     /// What a place is.
     pub(crate) async fn channel(
         &self,

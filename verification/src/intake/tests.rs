@@ -323,6 +323,15 @@ fn what_is_said_about_the_installation() {
 }
 
 #[test]
+fn somebody_who_changed_is_named() {
+    let changed = json!({"type": "user_change", "user": {"id": "U1", "locale": "ja-JP"}});
+    let (team, user) = (TeamId::new("T1").unwrap(), UserId::new("U1").unwrap());
+    assert_eq!(read(changed), Incoming::UserChanged(team, user));
+    let nobody = json!({"type": "user_change", "user": {}});
+    assert_eq!(read(nobody), Incoming::Ignored("unreadable"));
+}
+
+#[test]
 fn what_we_have_no_use_for_is_ignored_and_named() {
     for (event, reason) in [
         (

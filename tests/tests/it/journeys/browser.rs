@@ -2,13 +2,17 @@
 //! drives. What is looked at and pressed stands there; here is only what each of them needs to begin.
 
 use super::console::Up;
-use super::newcomer::ends;
 use super::peers::told;
 use super::zone::{binary, free_port};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// How long a journey may take. It gives up by itself a little earlier, and says where; the test runner waits
+/// longer than both. A browser on a busy machine is slow.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// `interzone up` in a folder of its own, until it is dropped, and what it said of itself.
 pub(super) struct Started {
@@ -56,7 +60,9 @@ impl Started {
             .stderr(Stdio::piped())
             .spawn()
             .expect("Node is there: ./test.sh installs it");
-        let output = ends(node).await;
+        let waiting = tokio::task::spawn_blocking(move || node.wait_with_output().unwrap());
+        let output = tokio::time::timeout(PATIENCE, waiting).await;
+        let output = output.expect("it ends by itself before that").unwrap();
         assert!(
             output.status.success(),
             "{journey}: {}\n{}{}",
@@ -70,4 +76,34 @@ impl Started {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newcomer_asks_and_sees_the_answer_grow() {
     Started::new().await.walk("first_run.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_made_sent_shown_and_downloaded() {
+    Started::new().await.walk("files.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_too_long_is_stopped() {
+    Started::new().await.walk("stop.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_are_refused_held_back_and_answered_in_their_language() {
+    Started::new().await.walk("people.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_narrow_screen_has_room_for_all_of_it() {
+    Started::new().await.walk("narrow.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wide_screen_is_dark_or_light_as_one_likes() {
+    Started::new().await.walk("wide.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_somebody_else_gets_nowhere() {
+    Started::new().await.walk("intruder.mjs").await;
 }
