@@ -1,5 +1,6 @@
 // An operator finds what was given up on its way out, and sends it again.
 
+import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { journey } from "./visit.mjs";
 
@@ -18,6 +19,8 @@ await journey(async ({ said, open, look }) => {
   await page.locator(".tile.bad").click();
   await page.locator("h1", { hasText: "Dead letters" }).waitFor();
   await page.locator("tbody td", { hasText: "webhook" }).waitFor();
+  const scroll = page.locator(".scroll");
+  assert.ok(await scroll.evaluate((one) => one.scrollWidth <= one.clientWidth), "the button is there to be seen");
   await look(page, "console-letters");
   await page.locator("button", { hasText: "Replay" }).focus();
   await page.keyboard.press("Enter");

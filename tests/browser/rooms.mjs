@@ -29,6 +29,8 @@ await journey(async ({ said, open, look }) => {
       await window.locator("h1").waitFor();
       const over = await window.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(over <= 0, `${room} is ${over} px too wide on a ${shape} screen`);
+      const cut = await window.locator(".scroll").evaluateAll((all) => all.some((one) => one.scrollWidth > one.clientWidth));
+      assert.ok(!cut, `a table of ${room} is cut off on a ${shape} screen`);
       const name = room === story ? "-story" : room.replace(/\W+/g, "-") || "-overview";
       await look(window, `console${name}-${shape}-dark`);
     }

@@ -129,6 +129,7 @@ fn table(
         _ if heads.contains(&"Changed") => "list rows",
         _ if heads.contains(&"Correlation") => "list pairs",
         _ if heads.contains(&"Next or last") => "list deliveries",
+        _ if heads.contains(&"About") => "list letters",
         _ => "list",
     };
     html!(out, "<div class=\"scroll\"><table class=\"" (rows) "\"");
