@@ -4,6 +4,7 @@ use super::Cli;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::printable;
+use crate::version::VERSION;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, roman};
@@ -34,7 +35,9 @@ impl Man {
         fs::create_dir_all(&self.out).map_err(failed)?;
         let mut names = Vec::new();
         for command in pages {
-            let page = Page::new(command.clone()).manual("Interzone");
+            let page = Page::new(command.clone())
+                .manual("Interzone")
+                .source(format!("interzone {VERSION}"));
             let name = page.get_filename();
             let path = self.out.join(&name);
             let written = render(&page, &command).and_then(|text| fs::write(&path, text));

@@ -2,7 +2,7 @@
 //! whether a zone is well.
 
 use crate::journey::{Zone, interzone as here};
-use crate::{run, scratch};
+use crate::{root, run, scratch};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -26,6 +26,64 @@ fn the_version_names_the_commit_if_there_is_one() {
         "{rest}"
     );
     assert!(day.len() == 10 && day.starts_with("20"), "{rest}");
+}
+
+#[test]
+fn the_commit_is_found_wherever_the_source_came_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let (outer, cli) = (folder.path(), folder.path().join("in/cli"));
+    fs::create_dir_all(&cli).unwrap();
+    fs::copy(root().join("cli/build.rs"), cli.join("build.rs")).unwrap();
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.current_dir(outer)
+            .args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        let status = git.args(arguments).status();
+        assert!(status.unwrap().success(), "{arguments:?}");
+    };
+    // What the script says, when it is built with this in its environment.
+    let says = |told: Option<&str>, path: Option<&str>| {
+        let mut rustc = Command::new("rustc");
+        let rustc = rustc
+            .current_dir(&cli)
+            .args(["--edition", "2024", "build.rs"]);
+        rustc
+            .env("CARGO_PKG_VERSION", "1.2.3")
+            .env("CARGO_MANIFEST_DIR", &cli);
+        match told {
+            Some(told) => rustc.env("INTERZONE_BUILD_COMMIT", told),
+            None => rustc.env_remove("INTERZONE_BUILD_COMMIT"),
+        };
+        assert!(rustc.status().unwrap().success());
+        let mut script = Command::new(cli.join("build"));
+        let script = script.current_dir(&cli).env_remove("GIT_DIR");
+        if let Some(path) = path {
+            script.env("PATH", path);
+        }
+        let text = String::from_utf8(script.output().unwrap().stdout).unwrap();
+        let (_, version) = text.split_once("INTERZONE_VERSION=").unwrap();
+        version.lines().next().unwrap().to_owned()
+    };
+    // A repository further up is somebody else's.
+    git(&["init", "--quiet"]);
+    git(&["commit", "--quiet", "--allow-empty", "--message", "theirs"]);
+    fs::write(cli.join("commit.txt"), "$Format:%H %cs$\n").unwrap();
+    assert_eq!(says(None, None), "1.2.3");
+    // An archive has it written down.
+    let archived = "0123456789abcdef0123456789abcdef01234567 2026-01-02\n";
+    fs::write(cli.join("commit.txt"), archived).unwrap();
+    assert_eq!(says(None, None), "1.2.3 (0123456, 2026-01-02)");
+    assert_eq!(says(None, Some("/nowhere")), "1.2.3 (0123456, 2026-01-02)");
+    assert_eq!(says(Some("nonsense"), None), "1.2.3 (0123456, 2026-01-02)");
+    let told = "fedcba9876543210 2025-12-31";
+    assert_eq!(says(Some(told), None), "1.2.3 (fedcba9, 2025-12-31)");
+    // A repository of our own knows best.
+    fs::rename(outer.join(".git"), outer.join("in/.git")).unwrap();
+    let ours = says(None, None);
+    assert!(
+        ours.starts_with("1.2.3 (") && !ours.contains("0123456"),
+        "{ours}"
+    );
 }
 
 #[test]
