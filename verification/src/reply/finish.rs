@@ -121,8 +121,8 @@ async fn stop(job: &Job<'_>, ts: &Ts) -> Result<(), SlackError> {
         metadata: None,
     };
     match job.desk.slack.chat_stop_stream(job.at, &stop).await {
-        // Whatever is wrong with it shows when it is changed.
-        Err(SlackError::Said { .. } | SlackError::Status { .. }) => Ok(()),
+        // Whatever is wrong with it for good shows when it is changed. As long as it grows it cannot be.
+        Err(error) if !error.may_pass() => Ok(()),
         done => done,
     }
 }

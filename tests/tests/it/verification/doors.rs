@@ -83,7 +83,7 @@ async fn fault_1_what_is_not_signed_is_not_believed() {
         ("old", headers(old.to_string(), signature(old, &body))),
         (
             "future",
-            headers((time + 400).to_string(), signature(time + 400, &body)),
+            headers((time + 600).to_string(), signature(time + 600, &body)),
         ),
         (
             "another body",

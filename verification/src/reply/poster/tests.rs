@@ -241,6 +241,23 @@ async fn a_lost_end_of_a_stream_does_not_double_its_rest() {
 }
 
 #[tokio::test]
+async fn a_stream_that_cannot_be_ended_now_is_not_given_up() {
+    for sure in [true, false] {
+        let stage = Stage::new().await;
+        let left = streaming(&stage, "Hello, ", sure).await;
+        for _ in 0..3 {
+            stage.fault("chat.stopStream", Fault::Broken);
+        }
+        let result = answer("Hello, world.");
+        let entries = answered(&question(), &left, Language::En, &result, &[]).unwrap();
+        stage.carry_all(entries).await;
+        let world = stage.world();
+        assert_eq!(world.texts(), ["Hello, world."], "{sure}");
+        assert!(world.reactions.contains("white_check_mark"));
+    }
+}
+
+#[tokio::test]
 async fn a_stream_that_nobody_heard_of_is_found_and_finished() {
     let stage = Stage::new().await;
     streaming(&stage, "Hel", true).await;

@@ -32,6 +32,8 @@ pub(in crate::reply) enum Fault {
     WordForBlocks(&'static str),
     /// Too many calls.
     Limited(u64),
+    /// It is not done, and Slack has other troubles.
+    Broken,
     /// It is done, and the answer is lost.
     Lost,
     /// It is done, and the answer points elsewhere.
@@ -125,6 +127,7 @@ impl World {
                 let _ = self.act(name, &form, seen, origin);
                 return Reply::status(500, &[], "");
             }
+            Some(Fault::Broken) => return Reply::status(500, &[], ""),
             Some(Fault::SentOn) => {
                 let _ = self.act(name, &form, seen, origin);
                 let elsewhere = format!("{origin}/elsewhere/{name}");

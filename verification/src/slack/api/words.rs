@@ -106,7 +106,6 @@ pub(super) const FINAL: &[&str] = &[
     "storage_limit_reached",
     "stream_mode_mismatch",
     "streaming_mode_mismatch",
-    "streaming_state_conflict",
     "team_access_not_granted",
     "team_not_found",
     "thread_locked",

@@ -90,18 +90,38 @@ async fn killed_on_postgres(method: &str, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_postgres_killed_when_its_first_words_stand_there_it_answers_exactly_once() {
-    killed_on_postgres("chat.startStream", "begun").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn on_postgres_killed_when_its_last_words_stand_there_it_answers_exactly_once() {
-    killed_on_postgres("chat.stopStream", "ended").await;
+async fn on_postgres_killed_when_its_words_stand_there_it_answers_exactly_once() {
+    killed_on_postgres("chat.postMessage", "words").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_killed_when_its_file_hangs_there_it_answers_exactly_once() {
     killed_on_postgres("files.completeUploadExternal", "file").await;
+}
+
+/// Killed while an answer grows, and nobody has heard that the last addition arrived.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_killed_while_an_answer_grows_it_is_finished_as_one() {
+    let schema = format!("slack_kill_grows_{}", std::process::id());
+    let plan = Plan::new().nodes(1, &postgres());
+    let mut place = plan.set("store.schema", schema).start().await;
+    let faults = place.slack.faults();
+    let mut gate = faults.gate(Some("chat.appendStream"), 0, When::After);
+    let question = place
+        .slack
+        .post(seed::ALEX, seed::GENERAL, "@interzone stream 100")
+        .unwrap();
+    assert!(gate.reached(HELD).await.is_some(), "it grows");
+    place.nodes[0].kill();
+    drop(gate);
+    place.nodes[0].begin().await;
+    let done = place.slack.wait(3 * HELD, |workspace| {
+        has(workspace.message(seed::GENERAL, &question)?, DONE).then_some(())
+    });
+    assert!(done.await.is_some(), "it never ended");
+    let said = answers(&place.slack.thread(seed::GENERAL, &question));
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert_eq!(said[0].split_whitespace().count(), 100, "{said:#?}");
 }
 
 /// Asked to stop in the middle of an answer, it leaves nothing half-posted behind for good.

@@ -46,8 +46,8 @@ fn granted(place: &Place) -> Vec<String> {
 }
 
 async fn asked(place: &Place, text: &str) {
-    let thread = place.ask(seed::ALEX, seed::DM_ALEX, &format!("echo {text}"));
-    let thread = thread.await;
+    let question = format!("echo {text}");
+    let thread = place.ask(seed::ALEX, seed::DM_ALEX, &question).await;
     assert_eq!(answers(&thread), [text]);
 }
 
