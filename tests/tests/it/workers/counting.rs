@@ -7,9 +7,9 @@ use interzone_hub::ports::{
     WorkClaim, WorkItem, WorkStore,
 };
 use interzone_hub::{
-    Acked, BlobId, Carried, Charge, Event, OutboxEntry, Packed, Purged, Push, Rate, Retention,
-    Settlement, SignalDelivery, Stream, StreamQuery, Subject, Subscription, Task, TaskQuery,
-    WholeTask,
+    Acked, BlobId, BlobText, Carried, Charge, Event, OutboxEntry, Packed, Purged, Push, Rate,
+    Retention, Settlement, SignalDelivery, Stream, StreamQuery, Subject, Subscription, Task,
+    TaskQuery, WholeTask,
 };
 use interzone_protocol::vocab::{
     Artifact, DeliveryId, Message, SignalId, StreamId, SubscriptionId, TaskId, Timestamp,
@@ -132,7 +132,7 @@ impl TaskStore for Counting {
         self.store.pushes(id).await
     }
 
-    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, Arc<str>>, StoreError> {
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>, StoreError> {
         self.note("blobs");
         self.store.blobs(ids).await
     }
