@@ -113,9 +113,10 @@ async fn ask(folder: &Path, zone: &Zone, channel: &str, attached: Option<usize>)
     assert_eq!(answer.len() > BYTES, channel == "files", "{start}");
 }
 
-/// A file in base64, another for each number.
+/// A file of plain text in base64, another for each number below 26.
 fn content(number: usize) -> String {
-    format!("{number:08}") + &"QUJD".repeat(BYTES / 3 - 2)
+    let letter = ('A'..='Z').nth(number).unwrap();
+    format!("QUJ{letter}") + &"QUJD".repeat(BYTES / 3)
 }
 
 /// The agent: makes a file whatever it is asked, once a line, and another each time.
