@@ -43,11 +43,27 @@ pub enum BodyError {
 /// more than one piece takes its part of `limits.bodies` until the last clone of it is dropped.
 ///
 /// The rest of one that is too large is let run out beside its answer; it needs a runtime.
-pub async fn read<B>(
+pub async fn read<B>(body: B, headers: &HeaderMap, limits: &HttpLimits) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+{
+    let (bytes, room) = read_apart(body, headers, limits).await?;
+    Ok(match room {
+        Room(None) => bytes,
+        room => Bytes::from_owner(Held { bytes, _room: room }),
+    })
+}
+
+/// The same, and its room apart from it: for those who are done with the bytes before they are done.
+///
+/// # Errors
+///
+/// As [`read`].
+pub async fn read_apart<B>(
     mut body: B,
     headers: &HeaderMap,
     limits: &HttpLimits,
-) -> Result<Bytes, BodyError>
+) -> Result<(Bytes, Room), BodyError>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
@@ -83,7 +99,7 @@ async fn try_to_read<B>(
     body: &mut B,
     headers: &HeaderMap,
     limits: &HttpLimits,
-) -> Result<Bytes, BodyError>
+) -> Result<(Bytes, Room), BodyError>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
@@ -94,33 +110,44 @@ where
     if announced.is_some_and(|length| !fits(length)) || !fits(body.size_hint().lower()) {
         return Err(BodyError::TooLarge { limit: limits.body });
     }
-    within(collect(body, limits), limits.body_time)
-        .await
-        .unwrap_or(Err(BodyError::TooSlow {
-            limit: limits.body_time,
-        }))
+    let announced = announced.and_then(|length| usize::try_from(length).ok());
+    within(
+        collect(body, announced.unwrap_or(0), limits),
+        limits.body_time,
+    )
+    .await
+    .unwrap_or(Err(BodyError::TooSlow {
+        limit: limits.body_time,
+    }))
 }
 
-async fn collect<B>(body: &mut B, limits: &HttpLimits) -> Result<Bytes, BodyError>
+async fn collect<B>(
+    body: &mut B,
+    announced: usize,
+    limits: &HttpLimits,
+) -> Result<(Bytes, Room), BodyError>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
     let limit = limits.body;
     let Some(first) = next(body).await? else {
-        return Ok(Bytes::new());
+        return Ok((Bytes::new(), Room(None)));
     };
     if first.len() > limit {
         return Err(BodyError::TooLarge { limit });
     }
     // Nearly every request comes in one piece, which then needs no copy.
     if body.is_end_stream() {
-        return Ok(first);
+        return Ok((first, Room(None)));
     }
     let Some(second) = next(body).await? else {
-        return Ok(first);
+        return Ok((first, Room(None)));
     };
     let mut room = limits.bodies.take(1).ok_or(BodyError::NoRoom)?;
-    let mut bytes = BytesMut::with_capacity(first.len() + second.len());
+    // As much as was announced: what grows leaves behind what it has outgrown. Memory that nothing is
+    // written into is not taken.
+    let length = announced.max(first.len() + second.len());
+    let mut bytes = BytesMut::with_capacity(length);
     bytes.extend_from_slice(&first);
     let mut piece = Some(second);
     while let Some(more) = piece {
@@ -136,7 +163,7 @@ where
         bytes.extend_from_slice(&more);
         piece = next(body).await?;
     }
-    Ok(Bytes::from_owner(Held { bytes, _room: room }))
+    Ok((bytes.freeze(), Room(Some(room))))
 }
 
 /// An answer to `asked` bytes, with its part of `limits.answers` until the last clone of it is dropped:
@@ -149,7 +176,7 @@ pub fn hold(answer: Vec<u8>, asked: usize, limits: &HttpLimits) -> Result<Bytes,
     match limits.answers.take(answer.len()) {
         Some(room) => Ok(Bytes::from_owner(Held {
             bytes: answer,
-            _room: room,
+            _room: Room(Some(room)),
         })),
         None if answer.len() <= asked.saturating_add(BodyRoom::PAGE) => Ok(answer.into()),
         None => Err(BodyError::NoRoom),
@@ -166,16 +193,14 @@ pub fn room(bytes: usize, limits: &HttpLimits) -> Result<Room, BodyError> {
     Ok(Room(taken))
 }
 
-/// Memory that an answer takes.
+/// Memory that a body takes.
 #[derive(Debug)]
-pub struct Room(
-    #[expect(dead_code, reason = "held for as long as it lives")] Option<OwnedSemaphorePermit>,
-);
+pub struct Room(Option<OwnedSemaphorePermit>);
 
 /// A body with the room that it takes.
 struct Held<B> {
     bytes: B,
-    _room: OwnedSemaphorePermit,
+    _room: Room,
 }
 
 impl<B: AsRef<[u8]>> AsRef<[u8]> for Held<B> {

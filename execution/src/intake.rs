@@ -219,7 +219,7 @@ impl Intake {
             None => {
                 let encoded = STANDARD.encode(&bytes);
                 drop(bytes);
-                Json::of(&encoded).map_err(|_| fetch::failed())?
+                Json::string(encoded).map_err(|_| fetch::failed())?
             }
         };
         let part_kind = match kind.is_image() {

@@ -9,8 +9,10 @@ mod called;
 pub(crate) mod content;
 mod context;
 mod dispatch;
+mod door;
 pub(crate) mod errors;
 mod known;
+mod lifted;
 mod pairs;
 mod params;
 mod record;
@@ -22,18 +24,20 @@ pub(crate) use known::Known;
 
 use crate::zone::Zone;
 use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
 use called::Called;
 use content::{Content, Writing};
+use door::Door;
 use errors::{Fault, WireError, finished_at, to_wire};
 use futures_util::FutureExt;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::{Correlation, TraceParent};
 use interzone_hub::HubError;
 use interzone_jsonrpc::{
-    Batches, ErrorCode, Item, Message, Parsed, Policy, RawJson, Request, RequestId, Response,
-    Rulebook, parse,
+    ErrorCode, Item, Message, Parsed, RawJson, Request, RequestId, Response, parse,
 };
-use interzone_protocol::{Dialect, JsonRpcDoor};
+use interzone_protocol::Dialect;
+use lifted::Given;
 use record::Line;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -97,40 +101,30 @@ impl Served {
     }
 }
 
-/// The rules of the shared endpoint, with as long batches as are configured.
-struct Door {
-    batch: usize,
-}
-
-impl Rulebook for Door {
-    fn door(&self) -> Policy {
-        Policy {
-            batches: Batches::UpTo(self.batch),
-            ..JsonRpcDoor.door()
-        }
-    }
-
-    fn for_method(&self, method: &str) -> Policy {
-        JsonRpcDoor.for_method(method)
-    }
-}
-
-/// Serves the body of a request whose sender has yet to prove who they are.
+/// Serves the body of a request whose sender has yet to prove who they are. It is kept for no longer than
+/// it is needed.
 pub(crate) async fn serve(
     zone: &Zone,
-    body: &[u8],
+    body: Bytes,
     headers: &HeaderMap,
     origin: &Origin,
 ) -> Served {
-    let parsed = parse(body, &Door { batch: zone.batch });
+    let parsed = parse(&body, &Door { batch: zone.batch });
     if let Parsed::One(Err(rejection)) = &parsed
         && rejection.problem().code() == ErrorCode::PARSE_ERROR
     {
-        return answer(zone, None, parsed, origin).await;
+        return answer(zone, None, parsed, origin, None).await;
     }
     match Known::by(zone, headers, origin.peer.as_deref()).await {
         Ok(known) => {
-            let mut served = answer(zone, Some(&known), parsed, origin).await;
+            let mut served = match lifted::lift(&parsed, body.len()) {
+                None => answer(zone, Some(&known), parsed, origin, None).await,
+                Some((bare, given)) => {
+                    drop(parsed);
+                    drop(body);
+                    answer(zone, Some(&known), bare, origin, Some(given)).await
+                }
+            };
             if let Some((_, who)) = &mut served.live {
                 *who = Some(known);
             }
@@ -148,7 +142,7 @@ pub(crate) async fn serve_known(
     origin: &Origin,
 ) -> Option<Vec<u8>> {
     let parsed = parse(frame, &Door { batch: zone.batch });
-    let served = answer(zone, Some(known), parsed, origin).await;
+    let served = answer(zone, Some(known), parsed, origin, None).await;
     served.body.map(Content::joined)
 }
 
@@ -171,7 +165,13 @@ fn unproved(parsed: &Parsed<'_>, error: WireError) -> Served {
 }
 
 /// Serves what was parsed. Without somebody known there is nothing but a rejection in it.
-async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: &Origin) -> Served {
+async fn answer(
+    zone: &Zone,
+    known: Option<&Known>,
+    parsed: Parsed<'_>,
+    origin: &Origin,
+    given: Option<Given>,
+) -> Served {
     let mut answers = Writing::to(&parsed);
     match parsed {
         Parsed::One(item) => {
@@ -179,7 +179,7 @@ async fn answer(zone: &Zone, known: Option<&Known>, parsed: Parsed<'_>, origin: 
                 due,
                 outcome,
                 correlation,
-            } = serve_item(zone, known, item, origin).await;
+            } = serve_item(zone, known, item, origin, given).await;
             let status = match &outcome {
                 Outcome::Failed(error) => error.http,
                 Outcome::Rejected(code) => rejected::status(*code),
@@ -265,16 +265,17 @@ async fn serve_item<'a>(
     known: Option<&Known>,
     item: Item<'a>,
     origin: &Origin,
+    given: Option<Given>,
 ) -> Done<'a> {
     let (due, outcome, correlation) = match item {
         Ok(Message::Request(request)) => {
             let call = (request.method(), request.params(), request.id());
-            let (outcome, correlation) = recorded(zone, known, call, origin).await;
+            let (outcome, correlation) = recorded(zone, known, call, origin, given).await;
             (Some(Due::Request(request)), outcome, correlation)
         }
         Ok(Message::Notification(note)) => {
             let call = (note.method(), note.params(), None);
-            let _ = recorded(zone, known, call, origin).await;
+            let _ = recorded(zone, known, call, origin, None).await;
             (None, Outcome::Silent, None)
         }
         Ok(Message::Response(_)) => (None, Outcome::Silent, None),
@@ -301,13 +302,14 @@ async fn recorded(
     known: Option<&Known>,
     (name, params, id): Call<'_>,
     origin: &Origin,
+    given: Option<Given>,
 ) -> (Outcome, Option<Correlation>) {
     let Some(known) = known else {
         let nobody = Box::new(errors::internal("nobody"));
         return (Outcome::Failed(nobody), None);
     };
     let began = Instant::now();
-    let cx = Context::new(zone, known, origin, id);
+    let cx = Context::new(zone, known, origin, id, given);
     // Awaited where it is made: a future that is kept first takes its room twice.
     let outcome = match AssertUnwindSafe(limited(&cx, name, params))
         .catch_unwind()

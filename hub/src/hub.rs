@@ -6,7 +6,7 @@ use crate::clock::{Clock, IdSource};
 use crate::error::HubError;
 use crate::event::{Event, Subject};
 use crate::limits::{Limits, size_of_parts};
-use crate::packed::{HasParts, Packed};
+use crate::packed::{BlobText, HasParts, Packed};
 use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake, WorkClaim, WorkItem};
 use crate::quota::{Charge, Rate};
 use interzone_protocol::vocab::{Timestamp, Topic};
@@ -252,7 +252,9 @@ impl Hub {
             let blobs = if ids.is_empty() {
                 std::collections::HashMap::new()
             } else {
-                self.store().blobs(&ids).await?
+                let blobs = self.store().blobs(&ids).await?.into_iter();
+                let json = |(id, text): (_, BlobText)| Some((id, text.into_json()?));
+                blobs.filter_map(json).collect()
             };
             for one in some {
                 let one = one.unpack(&blobs);

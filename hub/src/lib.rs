@@ -42,7 +42,7 @@ pub use hub::{
 };
 pub use limits::Limits;
 pub use outbox::{Carried, Fate, OutboxEntry, RetryPolicy, Settlement};
-pub use packed::{Blob, BlobId, FETCH, HasParts, INLINE_LIMIT, NotABlobId, Packed};
+pub use packed::{Blob, BlobId, BlobText, FETCH, HasParts, INLINE_LIMIT, NotABlobId, Packed};
 pub use quota::{Charge, Rate};
 pub use retention::{Purged, Retention};
 pub use stream::{Stream, StreamQuery};

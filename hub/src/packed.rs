@@ -13,6 +13,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+mod text;
+
+pub use text::BlobText;
+
 /// Contents longer than this, in bytes of JSON, are kept as blobs.
 pub const INLINE_LIMIT: usize = 16 * 1024;
 
@@ -98,7 +102,7 @@ pub struct Blob {
     /// Their name.
     pub id: BlobId,
     /// The bytes: a part's content as JSON text.
-    pub bytes: Arc<str>,
+    pub bytes: BlobText,
 }
 
 impl fmt::Debug for Blob {
@@ -114,6 +118,9 @@ pub trait HasParts: Clone {
     /// The same with other parts, as many as before.
     #[must_use]
     fn with_same_number_of_parts(self, parts: Vec<Part>) -> Self;
+    /// The same with another part in the place of each.
+    #[must_use]
+    fn map_parts(self, map: impl FnMut(Part) -> Part) -> Self;
 }
 
 impl HasParts for Message {
@@ -124,6 +131,10 @@ impl HasParts for Message {
     fn with_same_number_of_parts(self, parts: Vec<Part>) -> Self {
         self.replace_parts(parts)
     }
+
+    fn map_parts(self, map: impl FnMut(Part) -> Part) -> Self {
+        Self::map_parts(self, map)
+    }
 }
 
 impl HasParts for Artifact {
@@ -133,6 +144,10 @@ impl HasParts for Artifact {
 
     fn with_same_number_of_parts(self, parts: Vec<Part>) -> Self {
         self.with_parts(parts)
+    }
+
+    fn map_parts(self, map: impl FnMut(Part) -> Part) -> Self {
+        Self::map_parts(self, map)
     }
 }
 
@@ -189,26 +204,23 @@ impl<T: HasParts> Packed<T> {
             );
         }
         let (mut names, mut blobs) = (Vec::new(), Vec::new());
-        let parts = value
-            .parts()
-            .iter()
-            .enumerate()
-            .map(|(index, part)| match part.content() {
-                Some(content) if large(part) => {
-                    let id = BlobId::of(content.as_str().as_bytes());
-                    names.push((index, id));
-                    blobs.push(Blob {
-                        id,
-                        bytes: content.as_str().into(),
-                    });
-                    part.outline()
-                }
-                _ => part.clone(),
-            });
-        let parts = parts.collect();
+        let mut places = 0..;
+        // The content itself changes hands: it is never there twice.
+        let value = value.map_parts(|mut part| {
+            let index = places.next();
+            if large(&part)
+                && let (Some(index), Some(content)) = (index, part.take_content())
+            {
+                let bytes = BlobText::from(content);
+                let id = BlobId::of(bytes.as_bytes());
+                names.push((index, id));
+                blobs.push(Blob { id, bytes });
+            }
+            part
+        });
         (
             Self {
-                value: Arc::new(value.with_same_number_of_parts(parts)),
+                value: Arc::new(value),
                 blobs: names,
             },
             blobs,
@@ -253,13 +265,13 @@ impl<T: HasParts> Packed<T> {
     }
 
     /// Puts the contents back. A content whose blob is not given stays away.
-    pub fn unpack(self, blobs: &HashMap<BlobId, Arc<str>>) -> T {
+    pub fn unpack(self, blobs: &HashMap<BlobId, Json>) -> T {
         if self.blobs.is_empty() {
             return Arc::unwrap_or_clone(self.value);
         }
         let mut parts = self.value.parts().to_vec();
         for (index, id) in self.blobs {
-            let content = blobs.get(&id).and_then(|bytes| Json::parse(&**bytes).ok());
+            let content = blobs.get(&id).cloned();
             if let (Some(part), Some(content)) = (parts.get_mut(index), content) {
                 *part = part.clone().with_content(content);
             }
@@ -297,9 +309,18 @@ mod tests {
         assert_eq!(read, packed);
         let known = blobs
             .into_iter()
-            .map(|blob| (blob.id, blob.bytes))
+            .filter_map(|blob| Some((blob.id, blob.bytes.into_json()?)))
             .collect();
         assert_eq!(read.unpack(&known), original);
+    }
+
+    #[test]
+    fn large_contents_leave_without_a_copy() {
+        let original = message(&["a", &"x".repeat(INLINE_LIMIT)]);
+        let content = |message: &Message| message.parts()[1].content().map(|c| c.as_str().as_ptr());
+        let at = content(&original);
+        let (_, blobs) = Packed::pack(original);
+        assert_eq!(Some(blobs[0].bytes.as_ptr()), at);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! end, because only that tells whether it happened.
 
 mod apply;
+mod blobs;
 mod cache;
 mod commit;
 mod fault;

@@ -1,5 +1,5 @@
-//! A large generated file: how much memory it costs on its way through the zone, and how much of that is
-//! held when it is gone.
+//! A large file: how much memory it costs on its way through the zone, out of an agent and in with a
+//! question, and how much of that is held when it is gone.
 
 use crate::mebibytes;
 use crate::zone::{self, Zone, request};
@@ -9,8 +9,9 @@ use interzone_bench::tls;
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 /// The file's size: what the rules let out at most.
 const BYTES: usize = 5_000_000;
@@ -18,8 +19,6 @@ const BYTES: usize = 5_000_000;
 const ROUNDS: usize = 3;
 /// The allocator gives back what is free after some seconds.
 const REST: Duration = Duration::from_secs(15);
-
-const EXECUTE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"execute_task","params":{"channel":"files","text":"make it","bot_token":"capability"}}"#;
 
 pub(crate) async fn measure(folder: &Path) {
     let agent = std::env::current_exe().unwrap();
@@ -32,48 +31,98 @@ pub(crate) async fn measure(folder: &Path) {
         ),
     )
     .await;
-    println!("\n# a generated file of {:.1} MB", size(BYTES) / 1e6);
-    ask(folder, &zone).await;
+    // Something small first, so that what is needed once does not count as what a file needs.
+    ask(folder, &zone, "demo", None).await;
+    let made = weigh(folder, &zone, "generated", "files", None).await;
+    bar(
+        "memory of a generated file, times its size",
+        made.0,
+        true,
+        4.0,
+    );
+    bar("held of it at rest, times its size", made.1, true, 0.5);
+    let sent = weigh(folder, &zone, "attached", "demo", Some(0)).await;
+    bar(
+        "memory of an attached file, times its size",
+        sent.0,
+        true,
+        4.0,
+    );
+    bar("held of it at rest, times its size", sent.1, true, 0.5);
+}
+
+/// Has files made or sent, another each time: the most that one needed, and what is held when all are
+/// gone, both in sizes of the file.
+async fn weigh(
+    folder: &Path,
+    zone: &Zone,
+    name: &str,
+    channel: &str,
+    mut attached: Option<usize>,
+) -> (f64, f64) {
+    println!("\n# a file of {:.1} MB that is {name}", size(BYTES) / 1e6);
     // The next moment at which it has had time to rest.
-    let mut rested = interval_at(Instant::now() + REST, REST);
+    let mut rested: Interval = interval_at(Instant::now() + REST, REST);
     rested.set_missed_tick_behavior(MissedTickBehavior::Delay);
     rested.tick().await;
     let idle = zone.server.resident();
     let mut most = 0.0_f64;
-    for round in 0..ROUNDS {
+    for round in 0..=ROUNDS {
         zone.server.forget_most();
         let before = zone.server.resident();
-        ask(folder, &zone).await;
+        let began = Instant::now();
+        ask(folder, zone, channel, attached).await;
+        let took = began.elapsed();
         let need = zone.server.most().saturating_sub(before);
-        let times = mebibytes(need) * f64::from(1 << 20) / size(BYTES);
         println!(
-            "{:>10.1} MiB more at most in round {round}: {times:.2} times the file",
-            mebibytes(need)
+            "{:>10.1} MiB more at most in round {round}: {:.2} times the file; {:.0} ms",
+            mebibytes(need),
+            times(need),
+            took.as_secs_f64() * 1e3
         );
-        most = most.max(times);
+        if round > 0 {
+            most = most.max(times(need));
+        }
+        attached = attached.map(|attached| attached + 1);
         rested.reset();
         rested.tick().await;
     }
     let held = zone.server.resident().saturating_sub(idle);
     println!("{:>10.1} MiB more at rest", mebibytes(held));
-    bar("memory of a file, times its size", most, true, 4.0);
-    let held = mebibytes(held) * f64::from(1 << 20) / size(BYTES);
-    bar("held at rest, times its size", held, true, 0.5);
+    (most, times(held))
 }
 
-async fn ask(folder: &Path, zone: &Zone) {
+/// Asks on a channel, with an attachment of its own if it has a number.
+async fn ask(folder: &Path, zone: &Zone, channel: &str, attached: Option<usize>) {
+    let attachments = attached.map(|number| {
+        json!([{"id": "F1", "name": "large.txt", "mimetype": "text/plain", "size": BYTES,
+            "content_base64": content(number)}])
+    });
+    let params = json!({"channel": channel, "text": "make it", "bot_token": "capability",
+        "attachments": attachments});
+    let body = json!({"jsonrpc": "2.0", "id": "req-1", "method": "execute_task", "params": params})
+        .to_string();
     let mut connection = Connection::open(zone.server.port, &tls::client(folder)).await;
-    let call = request("POST", "/jsonrpc", Some(&zone.token), EXECUTE);
+    let call: Arc<[u8]> = request("POST", "/jsonrpc", Some(&zone.token), &body);
     let (status, answer) = connection.ask(&call).await;
-    assert_eq!(status, 200);
-    assert!(answer.len() > BYTES, "{}", String::from_utf8_lossy(answer));
+    let start = answer.get(..answer.len().min(500)).unwrap();
+    let start = String::from_utf8_lossy(start);
+    assert_eq!(status, 200, "{start}");
+    assert!(start.contains("\"success\""), "{start}");
+    assert!(!start.contains("\"skipped\""), "{start}");
+    assert_eq!(answer.len() > BYTES, channel == "files", "{start}");
 }
 
-/// The agent: makes the same file whatever it is asked, once a line.
+/// A file of plain text in base64, another for each number below 26.
+fn content(number: usize) -> String {
+    let letter = ('A'..='Z').nth(number).unwrap();
+    format!("QUJ{letter}") + &"QUJD".repeat(BYTES / 3)
+}
+
+/// The agent: makes a file whatever it is asked, once a line, and another each time.
 pub(crate) fn serve() {
     let mut out = std::io::stdout().lock();
-    let content = "QUJD".repeat(BYTES.div_ceil(3));
-    for line in std::io::stdin().lock().lines() {
+    for (number, line) in std::io::stdin().lock().lines().enumerate() {
         let asked: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let Some(task) = asked
             .pointer("/params/taskId")
@@ -81,7 +130,7 @@ pub(crate) fn serve() {
         else {
             continue;
         };
-        let part = json!({"type": "FilePart", "content": content, "encoding": "base64",
+        let part = json!({"type": "FilePart", "content": content(number), "encoding": "base64",
             "mimeType": "text/plain", "filename": "large.txt"});
         let artifact = json!({"artifactId": "large", "name": "large.txt", "parts": [part]});
         let made = json!({"jsonrpc": "2.0", "method": "agent.artifact",
@@ -92,6 +141,11 @@ pub(crate) fn serve() {
         writeln!(out, "{made}\n{done}").unwrap();
         out.flush().unwrap();
     }
+}
+
+/// So many bytes, in sizes of the file.
+fn times(bytes: u64) -> f64 {
+    mebibytes(bytes) * f64::from(1 << 20) / size(BYTES)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a size to be read, not counted")]

@@ -1,9 +1,9 @@
 //! The Execution Zone beside the limit, a bare TLS server, and beside a peer, in one run.
 //!
-//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART]`
+//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--binary PATH]`
 //!
-//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams` or `file`. With `--log FILTER` the zone logs by that filter
-//! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
+//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file` or `delta`. `--binary` takes an `interzone` that
+//! was built before. With `--log FILTER` the zone logs by that filter instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
 //! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and
 //! a figure is the median of the rounds.
 
@@ -15,6 +15,7 @@
 
 mod bare;
 mod calls;
+mod delta;
 mod file;
 mod idle;
 mod load;
@@ -22,7 +23,7 @@ mod zone;
 
 use interzone_bench::bars::{bar, missed};
 use interzone_bench::{server, tls};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -50,10 +51,6 @@ const QUICK: Size = Size {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let named = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).cloned()
-    };
     let flag = |name: &str| arguments.iter().any(|argument| argument == name);
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
@@ -66,13 +63,13 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    if let Some(folder) = named("--bare") {
-        let answer = vec![b'x'; named("--bytes").unwrap().parse().unwrap()];
+    if let Some(folder) = argument("--bare") {
+        let answer = vec![b'x'; argument("--bytes").unwrap().parse().unwrap()];
         runtime.block_on(bare::serve(tls::server(Path::new(&folder)), answer.into()));
         return;
     }
     let size = if flag("--quick") { QUICK } else { WHOLE };
-    runtime.block_on(run(size, named("--only").as_deref(), named("--peer")));
+    runtime.block_on(run(size, argument("--only").as_deref(), argument("--peer")));
     let missed = missed();
     if flag("--check-bars") && !missed.is_empty() {
         println!("missed: {}", missed.join(", "));
@@ -93,7 +90,7 @@ async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     println!("{mebibytes:>10.1} MiB resident");
     bar("ready, ms", zone.ready.as_secs_f64() * 1e3, true, 200.0);
     bar("resident at rest, MiB", mebibytes, true, 30.0);
-    if !matches!(only, Some("streams" | "file")) {
+    if !matches!(only, Some("streams" | "file" | "delta")) {
         calls::measure(folder.path(), &zone, size, only, peer.as_deref()).await;
     }
     drop(zone);
@@ -103,16 +100,27 @@ async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     if only.is_none_or(|only| only == "file") {
         file::measure(folder.path()).await;
     }
+    if only.is_none_or(|only| only == "delta") {
+        delta::measure(folder.path(), size).await;
+    }
 }
 
 /// The section of the configuration that says what is logged, if something was asked for.
 pub(crate) fn log_section() -> String {
-    let arguments: Vec<String> = std::env::args().collect();
-    let at = arguments.iter().position(|argument| argument == "--log");
-    let filter = at.and_then(|at| arguments.get(at + 1));
-    filter.map_or(String::new(), |filter| {
+    argument("--log").map_or(String::new(), |filter| {
         format!("[log]\nfilter = \"{filter}\"\n")
     })
+}
+
+/// The binary that is asked: one that was built before, or the release profile's.
+pub(crate) fn binary() -> PathBuf {
+    argument("--binary").map_or_else(server::binary, PathBuf::from)
+}
+
+/// What stands behind an argument's name.
+fn argument(name: &str) -> Option<String> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1)
 }
 
 /// The limit, answering so many bytes.

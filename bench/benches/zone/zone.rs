@@ -24,7 +24,7 @@ pub(crate) async fn start(folder: &Path) -> Zone {
 
 /// The same with more in its configuration.
 pub(crate) async fn start_with(folder: &Path, more: &str) -> Zone {
-    let binary = server::binary();
+    let binary = crate::binary();
     let port = server::free_port();
     let store = folder.join(format!("zone-{port}.db"));
     let config = folder.join(format!("zone-{port}.toml"));

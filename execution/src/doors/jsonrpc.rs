@@ -91,9 +91,11 @@ async fn within<B: Incoming>(zone: &Arc<Zone>, request: Request<B>, origin: &Ori
         let error = errors::transport(StatusCode::UNSUPPORTED_MEDIA_TYPE, why, "media_type");
         return answer::refused(&error, origin);
     }
-    match body::read(body, headers, &zone.limits).await {
-        Ok(bytes) => {
-            let mut served = rpc::serve(zone, &bytes, headers, origin).await;
+    match body::read_apart(body, headers, &zone.limits).await {
+        // Its room stays taken until it is answered, whether or not the bytes are still there.
+        Ok((bytes, _room)) => {
+            let asked = bytes.len();
+            let mut served = rpc::serve(zone, bytes, headers, origin).await;
             if let Some((live, Some(known))) = served.live.take() {
                 return call_sse::answer(zone, *live, known, &served, origin);
             }
@@ -102,7 +104,7 @@ async fn within<B: Incoming>(zone: &Arc<Zone>, request: Request<B>, origin: &Ori
             };
             let whole = content
                 .into_one()
-                .map(|whole| body::hold(whole, bytes.len(), &zone.limits));
+                .map(|whole| body::hold(whole, asked, &zone.limits));
             match whole {
                 Ok(Ok(body)) => answer::served(&served, Some(body.into()), zone.always_200, origin),
                 Ok(Err(error)) => turned_away(zone, &error, origin),

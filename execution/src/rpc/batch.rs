@@ -43,13 +43,13 @@ pub(super) async fn serve<'a>(
         while together.len() < most
             && let Some(item) = items.next_if(may_overtake)
         {
-            together.push(serve_item(zone, known, item, origin));
+            together.push(serve_item(zone, known, item, origin, None));
         }
         if together.is_empty() {
             together.extend(
                 items
                     .next()
-                    .map(|item| serve_item(zone, known, item, origin)),
+                    .map(|item| serve_item(zone, known, item, origin, None)),
             );
         }
         let before = answers.size();

@@ -3,8 +3,8 @@
 
 use super::Reply;
 use bytes::Bytes;
+use interzone_hub::BlobText;
 use interzone_jsonrpc::{Answers, Parsed, Request, Response};
-use std::sync::Arc;
 
 /// What is longer than this, in bytes, is worth a mark.
 pub(crate) const INLINE: usize = 16 * 1024;
@@ -19,20 +19,11 @@ pub(crate) struct Large {
     text: Bytes,
 }
 
-/// A text that is shared with whoever else holds it.
-struct Shared(Arc<str>);
-
-impl AsRef<[u8]> for Shared {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
 impl Large {
     /// `text` without so many bytes at either end. It must need no escapes in JSON.
-    pub(crate) fn new(text: Arc<str>, trim: usize) -> Self {
+    pub(crate) fn new(text: BlobText, trim: usize) -> Self {
         let end = text.len().saturating_sub(trim).max(trim);
-        let whole = Bytes::from_owner(Shared(text));
+        let whole = Bytes::from_owner(text);
         let text = if whole.len() >= end {
             whole.slice(trim..end)
         } else {
@@ -162,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_large_goes_out_where_its_mark_stands_without_a_copy() {
-        let file: Arc<str> = format!("\"{}\"", "A".repeat(3 * PIECE)).into();
+        let file: BlobText = format!("\"{}\"", "A".repeat(3 * PIECE)).into();
         let at = file.as_ptr();
         let (one, two) = (Large::new(file, 1), Large::new("bb".into(), 0));
         let json = format!(

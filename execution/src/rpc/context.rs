@@ -2,6 +2,7 @@
 
 use super::called::Called;
 use super::errors::Fault;
+use super::lifted::Given;
 use super::{Known, Origin, acp, zone};
 use crate::zone::Zone;
 use interzone_edge::request::Correlation;
@@ -10,7 +11,7 @@ use interzone_jsonrpc::RequestId;
 use interzone_protocol::Dialect;
 use interzone_protocol::acp::{MethodResult, PairList, Scope, TaskList};
 use serde::Serialize;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// One call while it is served.
 pub(crate) struct Context<'z> {
@@ -23,6 +24,8 @@ pub(crate) struct Context<'z> {
     pub(super) method: OnceLock<Called>,
     pub(super) about: OnceLock<Box<str>>,
     pub(super) correlation: OnceLock<Correlation>,
+    /// Its params, if they were read before.
+    given: Mutex<Option<Given>>,
 }
 
 impl<'z> Context<'z> {
@@ -31,6 +34,7 @@ impl<'z> Context<'z> {
         known: &'z Known,
         origin: &'z Origin,
         id: Option<&'z RequestId<'z>>,
+        given: Option<Given>,
     ) -> Self {
         Self {
             zone,
@@ -41,7 +45,14 @@ impl<'z> Context<'z> {
             method: OnceLock::new(),
             about: OnceLock::new(),
             correlation: OnceLock::new(),
+            given: Mutex::new(given),
         }
+    }
+
+    /// Its params, if they were read before; they are given once.
+    pub(super) fn given(&self) -> Option<Given> {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.take()
     }
 
     pub(crate) fn hub(&self) -> &Hub {

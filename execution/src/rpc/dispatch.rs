@@ -52,7 +52,11 @@ async fn call_zone(
     raw: Option<&RawJson<'_>>,
 ) -> Result<Reply, Fault> {
     match method {
-        Zone::ExecuteTask => zone::handlers::execute(cx, zone::params::execute(raw)?).await,
+        Zone::ExecuteTask => {
+            let given = cx.given().map(|given| *given);
+            let params = given.unwrap_or_else(|| zone::params::execute(raw))?;
+            zone::handlers::execute(cx, params).await
+        }
         Zone::GetTaskResult => zone::handlers::result(cx, zone::params::task_id(raw)?).await,
         Zone::CancelTask => zone::handlers::cancel(cx, zone::params::task_id(raw)?).await,
         Zone::GetAgentCard => zone::handlers::card(cx),

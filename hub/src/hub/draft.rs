@@ -4,12 +4,13 @@ use super::{Audience, Emitted, Hub, contended, event_topic};
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::event::{EventBody, Subject};
-use crate::packed::{Blob, FETCH, HasParts, Packed};
+use crate::packed::{Blob, BlobId, FETCH, HasParts, Packed};
 use crate::ports::{EventRow, Fence, Op, StoreError, WorkClaim, WorkItem};
 use crate::task::{Push, Task};
 use crate::topic::{Signal, SignalBody};
 use crate::transitions::move_task;
-use interzone_protocol::vocab::{Artifact, Message, SignalId, TaskId, TaskState, Timestamp};
+use interzone_protocol::vocab::{Artifact, Json, Message, SignalId, TaskId, TaskState, Timestamp};
+use std::collections::HashMap;
 
 mod push;
 
@@ -104,7 +105,8 @@ impl Draft {
         (index, message.without_member(FETCH))
     }
 
-    /// All messages that are added, if nothing of them is elsewhere.
+    /// All messages that are added, whole: what is large in them is on its way into the store, and shared
+    /// with it.
     pub(super) fn said(&self) -> Option<Vec<Message>> {
         let added = self.ops.iter().filter_map(|op| match op {
             Op::AddMessage { message, .. } => Some(message),
@@ -112,11 +114,19 @@ impl Draft {
         });
         added
             .map(|message| {
-                message
-                    .is_complete()
-                    .then(|| message.without_large().clone())
+                let blobs = message.blob_ids().map(|id| Some((id, self.blob(&id)?)));
+                let blobs: HashMap<_, _> = blobs.collect::<Option<_>>()?;
+                Some(message.clone().unpack(&blobs))
             })
             .collect()
+    }
+
+    /// A content that is on its way into the store.
+    fn blob(&self, id: &BlobId) -> Option<Json> {
+        self.ops.iter().find_map(|op| match op {
+            Op::PutBlob { blob, .. } if blob.id == *id => blob.bytes.clone().into_json(),
+            _ => None,
+        })
     }
 
     /// Puts a message in the place of another. The log is not told: what was said stays said.

@@ -4,7 +4,7 @@
 use super::{Commit, PairStore, RecordStore, StoreError, TalkStore, Wake};
 use crate::event::{Event, Subject};
 use crate::outbox::{Carried, OutboxEntry, Settlement};
-use crate::packed::{BlobId, Packed};
+use crate::packed::{BlobId, BlobText, Packed};
 use crate::quota::{Charge, Rate};
 use crate::retention::{Purged, Retention};
 use crate::stream::{Stream, StreamQuery};
@@ -69,7 +69,7 @@ pub trait TaskStore: Send + Sync {
     async fn pushes(&self, id: &TaskId) -> Result<Vec<Push>>;
 
     /// The blobs with these names; a name that is not known is left out.
-    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, Arc<str>>>;
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>>;
 
     /// What a claim was taken for, if it is taken and has not expired at `now`.
     async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>>;

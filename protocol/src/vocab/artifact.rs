@@ -61,6 +61,13 @@ impl Artifact {
         self
     }
 
+    /// Puts another part in the place of each.
+    #[must_use]
+    pub fn map_parts(mut self, map: impl FnMut(Part) -> Part) -> Self {
+        self.parts = self.parts.into_iter().map(map).collect();
+        self
+    }
+
     /// Describes it.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {

@@ -4,10 +4,11 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::fmt;
+use std::sync::Arc;
 
 /// One JSON value as it was sent: every digit of a number, the order of every member.
 ///
-/// Two are equal when their text is.
+/// Two are equal when their text is. Copies share the text, however large it is.
 ///
 /// ```
 /// use interzone_protocol::vocab::Json;
@@ -16,8 +17,9 @@ use std::fmt;
 /// assert_eq!(serde_json::to_string(&json)?, r#"{"z":1.00, "a":12345678901234567890123}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+// A shared value has a header before its text, which would need a copy of that; a large one is in memory once.
 #[derive(Clone)]
-pub struct Json(Box<RawValue>);
+pub struct Json(Arc<Box<RawValue>>);
 
 impl Json {
     /// Takes JSON text.
@@ -26,7 +28,7 @@ impl Json {
     /// The text is not one JSON value.
     pub fn parse(text: impl Into<String>) -> Result<Self, InvalidJson> {
         RawValue::from_string(text.into())
-            .map(Self)
+            .map(Self::shared)
             .map_err(InvalidJson::NotJson)
     }
 
@@ -36,8 +38,38 @@ impl Json {
     /// The value has no JSON form.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
         serde_json::value::to_raw_value(value)
-            .map(Self)
+            .map(Self::shared)
             .map_err(InvalidJson::NotJson)
+    }
+
+    /// Writes a text as a JSON string, without a copy if nothing in it needs an escape.
+    ///
+    /// ```
+    /// use interzone_protocol::vocab::Json;
+    ///
+    /// assert_eq!(Json::string("aGk=")?.as_str(), r#""aGk=""#);
+    /// assert_eq!(Json::string("\"\n")?.as_str(), r#""\"\n""#);
+    /// # Ok::<(), interzone_protocol::vocab::InvalidJson>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None that is known: every text has a JSON form.
+    pub fn string(text: impl Into<String>) -> Result<Self, InvalidJson> {
+        let mut text: String = text.into();
+        if text
+            .bytes()
+            .any(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'))
+        {
+            return Self::of(&text);
+        }
+        text.reserve_exact(2);
+        text.insert(0, '"');
+        text.push('"');
+        Self::parse(text)
+    }
+
+    fn shared(value: Box<RawValue>) -> Self {
+        Self(Arc::new(value))
     }
 
     /// The text.
@@ -69,6 +101,13 @@ impl Json {
     }
 }
 
+impl From<Json> for String {
+    /// The text; a copy of it only if somebody else holds it too.
+    fn from(json: Json) -> Self {
+        Box::<str>::from(Arc::unwrap_or_clone(json.0)).into_string()
+    }
+}
+
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
@@ -92,7 +131,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(Self)
+        Box::<RawValue>::deserialize(deserializer).map(Self::shared)
     }
 }
 

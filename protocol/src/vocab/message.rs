@@ -145,6 +145,13 @@ impl Message {
         self
     }
 
+    /// Puts another part in the place of each.
+    #[must_use]
+    pub fn map_parts(mut self, map: impl FnMut(Part) -> Part) -> Self {
+        self.parts = self.parts.into_iter().map(map).collect();
+        self
+    }
+
     /// Who says it.
     pub fn role(&self) -> Role {
         self.role

@@ -121,9 +121,9 @@ impl Part {
     /// );
     /// # Ok::<(), serde_json::Error>(())
     /// ```
-    pub fn file(base64: impl AsRef<str>) -> Self {
+    pub fn file(base64: impl Into<String>) -> Self {
         Self {
-            content: Json::of(base64.as_ref()).ok(),
+            content: Json::string(base64).ok(),
             encoding: Some(Encoding::Base64),
             ..Self::new(PartKind::File)
         }
@@ -141,6 +141,20 @@ impl Part {
     pub fn without_content(mut self) -> Self {
         self.content = None;
         self
+    }
+
+    /// Takes the content out, which may be large, and leaves all that is said about it.
+    ///
+    /// ```
+    /// use interzone_protocol::vocab::Part;
+    ///
+    /// let mut part = Part::file("aGk=").with_filename("hi.txt");
+    /// assert_eq!(part.take_content().map(String::from).as_deref(), Some("\"aGk=\""));
+    /// assert_eq!(part.content(), None);
+    /// assert_eq!(part.filename(), Some("hi.txt"));
+    /// ```
+    pub fn take_content(&mut self) -> Option<Json> {
+        self.content.take()
     }
 
     /// A copy without the content, which may be large.

@@ -10,7 +10,7 @@ use crate::codec::{
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, StreamStore, TaskStore};
 use interzone_hub::{
-    BlobId, Event, Packed, Push, Stream, StreamQuery, Subject, Task, TaskQuery, WholeTask,
+    BlobId, BlobText, Event, Packed, Push, Stream, StreamQuery, Subject, Task, TaskQuery, WholeTask,
 };
 use interzone_protocol::vocab::{
     Artifact, Message, StreamId, StreamState, TaskId, TaskState, Timestamp,
@@ -150,7 +150,7 @@ impl TaskStore for PostgresStore {
         rows.iter().map(read_push).collect()
     }
 
-    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, Arc<str>>, StoreError> {
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>, StoreError> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }

@@ -3,9 +3,9 @@
 use super::commit::Step;
 use super::fault::Outcome;
 use super::job::Session;
-use super::{outbox, streams, talks, tasks, topics, work};
+use super::{blobs, outbox, streams, talks, tasks, topics, work};
+use interzone_hub::Push;
 use interzone_hub::ports::{ClaimKey, EventRow, Op, StoreError, Wake};
-use interzone_hub::{Blob, Push};
 use interzone_protocol::vocab::Timestamp;
 use rusqlite::params;
 
@@ -37,7 +37,7 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
                 ON CONFLICT (task_id, artifact_id) DO UPDATE SET body = excluded.body";
             once(session.run(sql, params![task_id.as_str(), artifact_id.as_str(), text])?)
         }
-        Op::PutBlob { blob, .. } => put_blob(session, subject, blob),
+        Op::PutBlob { blob, .. } => blobs::put(session, subject, blob),
         Op::CreateStream(stream) => streams::create(session, stream, text),
         Op::UpdateStream(stream) => streams::update(session, stream, text),
         Op::AppendEvent(event) => append(session, at, event, subject, text),
@@ -116,18 +116,6 @@ fn append(
     let wake = Wake::Subject(event.subject.clone(), event.seq);
     session.wakes.named.push(wake);
     Ok(())
-}
-
-fn put_blob(session: &Session<'_>, subject: Option<&str>, blob: &Blob) -> Outcome<()> {
-    let id = blob.id.as_bytes();
-    // Looking first is cheaper than handing over bytes that are there already.
-    let there = session.first("SELECT 1 FROM blobs WHERE id = ?1", [id], |_| Ok(()))?;
-    if there.is_none() {
-        let sql = "INSERT INTO blobs (id, bytes) VALUES (?1, ?2)";
-        session.run(sql, params![id, &*blob.bytes])?;
-    }
-    let sql = "INSERT OR IGNORE INTO blob_refs (subject, blob) VALUES (?1, ?2)";
-    session.run(sql, params![subject, id]).map(|_| ())
 }
 
 fn put_push(session: &Session<'_>, push: &Push, events: Option<&str>) -> Outcome<()> {

@@ -235,13 +235,15 @@ fn set_up(
 ) -> Result<(), StoreError> {
     let set = || -> rusqlite::Result<String> {
         if is_new {
+            // What an empty file says of itself becomes durable with the next step, whole.
+            connection.pragma_update(None, "synchronous", "OFF")?;
             // Both must be decided before the first table.
             connection.pragma_update(None, "page_size", 4096)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
+        connection.pragma_update(None, "synchronous", "FULL")?;
         let mode = connection
             .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
         // Where a sync reaches only the drive's memory, ask for more.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "foreign_keys", false)?;

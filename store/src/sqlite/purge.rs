@@ -1,6 +1,7 @@
 //! Removing what need not be kept any longer, a bounded number of things at a time, each found by an
 //! index.
 
+use super::blobs;
 use super::fault::Outcome;
 use super::job::Session;
 use super::topics;
@@ -139,9 +140,7 @@ impl Sweep<'_, '_> {
             .session
             .all(sql, [subject], |row| Ok(row.get::<_, Vec<u8>>(0)?))?;
         for blob in blobs {
-            let sql = "DELETE FROM blobs WHERE id = ?1 \
-                AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1)";
-            self.purged.blobs += self.session.run(sql, [blob])? as u64;
+            self.purged.blobs += blobs::remove(self.session, &blob)?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0003.sql"),
     include_str!("schema/0004.sql"),
     include_str!("schema/0005.sql"),
+    include_str!("schema/0006.sql"),
 ];
 
 /// The version that this program writes.
@@ -21,17 +22,21 @@ pub(super) const fn newest() -> usize {
     MIGRATIONS.len()
 }
 
-/// Brings a database of an older version, or an empty one, to the newest, each step whole or not.
+/// Brings a database of an older version, or an empty one, to the newest. All steps are one transaction,
+/// for each costs a sync, and most start from nothing.
 pub(super) fn migrate(connection: &mut Connection, version: usize) -> Result<(), rusqlite::Error> {
-    for (index, step) in MIGRATIONS.iter().enumerate().skip(version) {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        let next = i64::try_from(index + 1).unwrap_or(i64::MAX);
-        transaction.pragma_update(None, "user_version", next)?;
-        transaction.commit()?;
-        tracing::info!(version = next, "the database has a new schema");
+    if version >= newest() {
+        return Ok(());
     }
+    let transaction = connection.transaction()?;
+    for step in MIGRATIONS.iter().skip(version) {
+        transaction.execute_batch(step)?;
+    }
+    let newest = i64::try_from(newest()).unwrap_or(i64::MAX);
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", newest)?;
+    transaction.commit()?;
+    tracing::info!(version = newest, "the database has a new schema");
     Ok(())
 }
 

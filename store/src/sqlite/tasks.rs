@@ -2,6 +2,7 @@
 
 use super::SqliteStore;
 use super::apply::once;
+use super::blobs;
 use super::cache::Found;
 use super::commit::Prepared;
 use super::fault::Outcome;
@@ -10,7 +11,7 @@ use super::rows::{all, first, optional_text, text};
 use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, TaskStore};
-use interzone_hub::{BlobId, Event, Packed, Push, Subject, Task, TaskQuery, WholeTask};
+use interzone_hub::{BlobId, BlobText, Event, Packed, Push, Subject, Task, TaskQuery, WholeTask};
 use interzone_protocol::vocab::{
     Artifact, Message, Metadata, Priority, TaskId, TaskState, Timestamp,
 };
@@ -133,15 +134,12 @@ impl TaskStore for SqliteStore {
         .await
     }
 
-    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, Arc<str>>, StoreError> {
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>, StoreError> {
         let ids = ids.to_vec();
         self.read(move |connection| {
             let mut found = HashMap::with_capacity(ids.len());
             for id in ids {
-                let sql = "SELECT bytes FROM blobs WHERE id = ?1";
-                let bytes = first(connection, sql, [id.as_bytes()], |row| {
-                    Ok(Arc::from(text(row, 0)?))
-                })?;
+                let bytes = blobs::get(connection, &id)?;
                 found.extend(bytes.map(|bytes| (id, bytes)));
             }
             Ok(found)

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::make::{blob, commit, create, of_stream, of_task, put_blob, task};
-use interzone_hub::{Blob, BlobId, Packed};
+use interzone_hub::{Blob, BlobId, BlobText, Packed};
 use interzone_protocol::vocab::{Message, Part, Role};
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ contract!(
     are_put_by_many_at_once,
 );
 
-fn known(blobs: &[&Blob]) -> HashMap<BlobId, std::sync::Arc<str>> {
+fn known(blobs: &[&Blob]) -> HashMap<BlobId, BlobText> {
     blobs.iter().map(|b| (b.id, b.bytes.clone())).collect()
 }
 
@@ -70,8 +70,9 @@ async fn put_contents_back(on: Engine) {
     let ops = blobs.iter().map(|b| put_blob(of_task("t"), b)).collect();
     store.commit(commit(ops)).await.unwrap();
     let ids: Vec<BlobId> = packed.blob_ids().collect();
-    let read = store.blobs(&ids).await.unwrap();
-    assert_eq!(packed.unpack(&read), message);
+    let read = store.blobs(&ids).await.unwrap().into_iter();
+    let read = read.map(|(id, text)| (id, text.into_json().unwrap()));
+    assert_eq!(packed.unpack(&read.collect()), message);
 }
 
 async fn are_put_by_many_at_once(on: Engine) {

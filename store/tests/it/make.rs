@@ -10,7 +10,6 @@ use interzone_protocol::vocab::{
     Priority, SignalId, StreamId, StreamState, SubscriptionId, TaskId, TaskState, Timestamp, Topic,
     TopicPattern,
 };
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A moment, in milliseconds after one that all tests begin at.
@@ -165,7 +164,7 @@ pub(crate) fn artifact(task: &str, id: &str, text: &str) -> Op {
 pub(crate) fn blob(text: &str) -> Blob {
     Blob {
         id: BlobId::of(text.as_bytes()),
-        bytes: Arc::from(text),
+        bytes: text.into(),
     }
 }
 

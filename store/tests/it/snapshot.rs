@@ -40,7 +40,8 @@ pub(crate) async fn look(store: &dyn Store, eyes: &Eyes<'_>) -> String {
     for key in eyes.keys {
         note("key", &store.claimed(key, at(0)).await.unwrap());
     }
-    let mut blobs: Vec<_> = store.blobs(eyes.blobs).await.unwrap().into_iter().collect();
+    let blobs = store.blobs(eyes.blobs).await.unwrap().into_iter();
+    let mut blobs: Vec<_> = blobs.map(|(id, text)| (id, text.to_string())).collect();
     blobs.sort();
     note("blobs", &blobs);
     note("work", &store.work_depth(at(0)).await.unwrap());

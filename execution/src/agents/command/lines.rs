@@ -61,7 +61,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if piece.len() > room && self.too_long == TooLong::Refuse {
                 return Err(LineError::TooLong(self.most));
             }
-            self.line.extend(piece.iter().take(room));
+            let taken = piece.get(..room).unwrap_or(piece);
+            self.line.extend_from_slice(taken);
             let used = piece.len().saturating_add(usize::from(end.is_some()));
             self.from.consume(used);
             if end.is_some() {

@@ -175,7 +175,7 @@ fn part(attachment: Attachment) -> Part {
         part = part.with_extra(ATTACHMENT, mark);
     }
     match (attachment.content_base64, attachment.presigned_url) {
-        (Some(content), _) => match Json::of(&content) {
+        (Some(content), _) => match Json::string(content) {
             Ok(content) => part.with_content(content).with_encoding(Encoding::Base64),
             Err(_) => part,
         },

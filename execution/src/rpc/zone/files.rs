@@ -7,10 +7,9 @@ use crate::rpc::content::{INLINE, Large};
 use crate::zone::Zone;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use interzone_hub::{BlobId, HasParts, HubError, Packed};
+use interzone_hub::{BlobId, BlobText, HasParts, HubError, Packed};
 use interzone_protocol::vocab::{Artifact, Encoding, Message, Part, PartKind};
 use interzone_protocol::zone::{ArtifactPart, SharedText, ZoneArtifact};
-use std::sync::Arc;
 
 /// A part that may be a file, and where its content is.
 pub(super) struct Candidate<'w> {
@@ -132,11 +131,11 @@ impl Handed {
         &self,
         zone: &Zone,
         candidate: &Candidate<'_>,
-    ) -> Result<Option<(Arc<str>, usize)>, HubError> {
+    ) -> Result<Option<(BlobText, usize)>, HubError> {
         let part = candidate.part;
         let is_text =
             part.kind() == PartKind::Text || matches!(part.encoding(), Some(Encoding::Utf8));
-        let json: Arc<str> = match candidate.blob {
+        let json: BlobText = match candidate.blob {
             None => match part.content() {
                 Some(content) => content.as_str().into(),
                 None => return Ok(None),

@@ -32,7 +32,7 @@ async fn a_file_of_the_first_version_is_brought_up_to_date() {
     let connection = Connection::open(folder.file()).unwrap();
     connection
         .execute_batch(
-            "DROP TABLE pairs; DROP TABLE records; DROP TABLE questions; DROP TABLE feedback; DELETE FROM meta WHERE name = 'records'; \
+            "DROP TABLE blob_pieces; DROP TABLE pairs; DROP TABLE records; DROP TABLE questions; DROP TABLE feedback; DELETE FROM meta WHERE name = 'records'; \
              DROP INDEX outbox_held; ALTER TABLE outbox DROP COLUMN held",
         )
         .unwrap();

@@ -18,6 +18,8 @@ use std::time::Duration;
 const GROUP: usize = 1024;
 /// The most bytes in a group, so that large files do not hold up small writes for long.
 const GROUP_BYTES: usize = 8 << 20;
+/// So many bytes count as one more change when the log's length is guessed.
+const CHANGE: usize = 8 << 10;
 /// How long without a job counts as idle.
 const IDLE: Duration = Duration::from_millis(500);
 /// How long to wait when there is nothing to do while idle.
@@ -125,8 +127,10 @@ impl Desk {
         let outside: Jobs = jobs.extract_if(.., |job| job.is_outside()).collect();
         if !jobs.is_empty() {
             let before = self.connection.total_changes();
+            let bytes: usize = jobs.iter().map(|job| job.weight()).sum();
             let outcomes = self.durably(jobs);
             self.unchecked += self.connection.total_changes() - before;
+            self.unchecked += u64::try_from(bytes / CHANGE).unwrap_or(0);
             match outcomes {
                 Ok(outcomes) => {
                     for (job, outcome) in jobs.drain(..).zip(outcomes) {

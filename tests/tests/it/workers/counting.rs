@@ -7,9 +7,9 @@ use interzone_hub::ports::{
     TaskStore, TopicStore, Upkeep, Wake, WorkClaim, WorkItem, WorkStore,
 };
 use interzone_hub::{
-    Acked, BlobId, Carried, Charge, Event, Feedback, OutboxEntry, Packed, Purged, Push, Question,
-    Rate, Retention, Settlement, SignalDelivery, Stream, StreamQuery, Subject, Subscription,
-    TalkQuery, Task, TaskQuery, Thread, WholeTask,
+    Acked, BlobId, BlobText, Carried, Charge, Event, Feedback, OutboxEntry, Packed, Purged, Push,
+    Question, Rate, Retention, Settlement, SignalDelivery, Stream, StreamQuery, Subject,
+    Subscription, TalkQuery, Task, TaskQuery, Thread, WholeTask,
 };
 use interzone_protocol::vocab::{
     Artifact, DeliveryId, Message, SignalId, StreamId, SubscriptionId, TaskId, Timestamp,
@@ -156,7 +156,7 @@ impl TaskStore for Counting {
         self.store.pushes(id).await
     }
 
-    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, Arc<str>>, StoreError> {
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>, StoreError> {
         self.note("blobs");
         self.store.blobs(ids).await
     }
