@@ -313,6 +313,24 @@ mod tests {
         read(large(), &headers, &limits).await.unwrap();
     }
 
+    #[tokio::test]
+    async fn room_stays_taken_without_the_bytes() {
+        let limits = HttpLimits {
+            bodies: BodyRoom::new(2 * BodyRoom::PAGE),
+            ..limits(usize::MAX)
+        };
+        let headers = HeaderMap::new();
+        let page = || io::Result::Ok(Bytes::from(vec![b'x'; BodyRoom::PAGE]));
+        let large = || Body::from_stream(stream::iter([page(), page()]));
+        let (bytes, room) = read_apart(large(), &headers, &limits).await.unwrap();
+        assert_eq!(bytes.len(), 2 * BodyRoom::PAGE);
+        drop(bytes);
+        let second = read(large(), &headers, &limits).await;
+        assert!(matches!(second, Err(BodyError::NoRoom)));
+        drop(room);
+        read(large(), &headers, &limits).await.unwrap();
+    }
+
     #[test]
     fn large_answers_share_their_room() {
         let limits = HttpLimits {

@@ -2,10 +2,11 @@
 //!
 //! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--binary PATH]`
 //!
-//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file` or `delta`. `--binary` takes an `interzone` that
-//! was built before. With `--log FILTER` the zone logs by that filter instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
-//! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and
-//! a figure is the median of the rounds.
+//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file` or `delta`. `--binary` takes an
+//! `interzone` that was built before. With `--log FILTER` the zone logs by that filter instead of its
+//! default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
+//! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and a figure
+//! is the median of the rounds.
 
 #![expect(clippy::print_stdout, reason = "a measurement prints its table")]
 #![expect(

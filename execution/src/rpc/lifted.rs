@@ -28,3 +28,51 @@ pub(super) fn lift(parsed: &Parsed<'_>, bytes: usize) -> Option<(Parsed<'static>
     let given = Box::new(zone::params::execute(request.params()));
     Some((Parsed::One(Ok(Message::Request(bare))), given))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use interzone_jsonrpc::parse;
+    use interzone_protocol::JsonRpcDoor;
+
+    fn call(method: &str, text: &str) -> String {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":"a","method":"{method}","params":{{"channel":"c","bot_token":"b","text":"{text}"}}}}"#
+        )
+    }
+
+    fn lifted(body: &str) -> Option<(Parsed<'static>, Given)> {
+        lift(&parse(body.as_bytes(), &JsonRpcDoor), body.len())
+    }
+
+    #[test]
+    fn a_large_call_is_the_same_without_its_body() {
+        let text = "x".repeat(LARGE);
+        let (bare, given) = lifted(&call("execute_task", &text)).unwrap();
+        let Parsed::One(Ok(Message::Request(request))) = bare else {
+            unreachable!("it is one request");
+        };
+        assert_eq!(request.method(), "execute_task");
+        assert_eq!(request.id().and_then(|id| id.as_str()), Some("a"));
+        assert!(request.params().is_none());
+        let Ok(params) = *given else {
+            unreachable!("its params are good");
+        };
+        assert_eq!(params.text, text);
+    }
+
+    #[test]
+    fn what_is_wrong_with_params_is_told_later() {
+        let (_, given) = lifted(&call("execute_task", &" ".repeat(LARGE))).unwrap();
+        assert!(given.is_err());
+    }
+
+    #[test]
+    fn all_else_keeps_its_body() {
+        let large = "x".repeat(LARGE);
+        assert!(lifted(&call("execute_task", "small")).is_none());
+        assert!(lifted(&call("tasks.create", &large)).is_none());
+        assert!(lifted(&format!("[{}]", call("execute_task", &large))).is_none());
+        assert!(lifted(&large).is_none());
+    }
+}

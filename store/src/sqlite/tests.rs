@@ -10,6 +10,7 @@ use interzone_protocol::vocab::{
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+mod blobs;
 mod coherence;
 mod groups;
 mod opening;
