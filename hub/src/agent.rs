@@ -3,7 +3,7 @@
 use crate::error::HubError;
 use crate::task::Task;
 use async_trait::async_trait;
-use interzone_protocol::vocab::{AgentId, Artifact, Message};
+use interzone_protocol::vocab::{AgentId, Artifact, Message, TaskState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +72,35 @@ pub enum Outcome {
     Failed(Message),
 }
 
+impl Outcome {
+    /// A word for it.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Completed { .. } => "completed",
+            Self::InputRequired(_) => "input_required",
+            Self::AuthRequired(_) => "auth_required",
+            Self::Rejected(_) => "rejected",
+            Self::Failed(_) => "failed",
+        }
+    }
+
+    /// The state that it puts a task into, and what is said with it, by this agent if by nobody else.
+    pub(crate) fn told_by(self, agent: &AgentId) -> (TaskState, Option<Message>) {
+        let (to, said) = match self {
+            Self::Completed { message, .. } => (TaskState::Completed, message),
+            Self::InputRequired(message) => (TaskState::InputRequired, Some(message)),
+            Self::AuthRequired(message) => (TaskState::AuthRequired, Some(message)),
+            Self::Rejected(message) => (TaskState::Rejected, message),
+            Self::Failed(message) => (TaskState::Failed, Some(message)),
+        };
+        let said = said.map(|message| match message.agent_id() {
+            Some(_) => message,
+            None => message.with_agent_id(agent.clone()),
+        });
+        (to, said)
+    }
+}
+
 /// Where an agent puts what it makes while it is at it.
 ///
 /// An error means that the work must stop: nothing that is put from then on arrives.
@@ -100,6 +129,14 @@ pub trait Agent: Send + Sync {
 
     /// When it is worth asking again, if it cannot be given work now and that is known.
     fn back_in(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What it answers without working for it: by what was said alone, at once, and with nothing changed
+    /// anywhere. It is asked before anything is stored, so what it gives may be lost and asked for again,
+    /// or given to nobody. `None` means that it takes a turn, which is always right.
+    fn at_hand(&self, message: &Message, history: &[Message]) -> Option<Outcome> {
+        let _ = (message, history);
         None
     }
 

@@ -9,6 +9,7 @@ use crate::limits::{Limits, size_of_parts};
 use crate::packed::{BlobText, HasParts, Packed};
 use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake, WorkClaim, WorkItem};
 use crate::quota::{Charge, Rate};
+use crate::topic::Signal;
 use interzone_protocol::vocab::{Timestamp, Topic};
 use std::sync::{Arc, RwLock, Weak};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -30,9 +31,9 @@ mod watch;
 
 pub use mail::NewEntry;
 pub use pushes::{Delivered, NewPush};
-pub use run::{Birth, Desk, Run, Seat, TurnStart};
+pub use run::{Begins, Birth, Desk, Run, Seat, TurnStart};
 pub use streams::{NewStream, STREAM_CHANNEL};
-pub use tasks::{NewTask, Once, TaskDetail, TaskPage};
+pub use tasks::{Begun, NewTask, Once, TaskDetail, TaskPage};
 pub use topics::{NewSubscription, Published};
 pub use view::TaskView;
 pub use watch::{Seen, Watch};
@@ -284,10 +285,12 @@ struct Committed {
     items: Vec<WorkItem>,
 }
 
-/// Something that goes out on a topic along with a commit, and who may hear it.
-struct Emitted {
-    signal: crate::topic::Signal,
-    audience: Audience,
+/// What goes out on topics along with a commit, and who may hear it.
+enum Emitted {
+    /// A signal.
+    Signal(Signal, Audience),
+    /// Events of a task. Mostly nobody listens, so they become signals only for those who do.
+    OfTask(draft::TaskEvents),
 }
 
 /// Who may hear a signal, on top of matching its topic.

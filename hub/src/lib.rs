@@ -37,8 +37,9 @@ pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
 pub use failure::{failure, failure_word};
 pub use hub::{
-    Birth, Delivered, Desk, Hub, NewEntry, NewPush, NewStream, NewSubscription, NewTask, Once,
-    Published, Run, STREAM_CHANNEL, Seat, Seen, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
+    Begins, Begun, Birth, Delivered, Desk, Hub, NewEntry, NewPush, NewStream, NewSubscription,
+    NewTask, Once, Published, Run, STREAM_CHANNEL, Seat, Seen, TaskDetail, TaskPage, TaskView,
+    TurnStart, Watch,
 };
 pub use limits::Limits;
 pub use outbox::{Carried, Fate, OutboxEntry, RetryPolicy, Settlement};

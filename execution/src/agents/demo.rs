@@ -79,38 +79,66 @@ impl Agent for DemoAgent {
         &self.info
     }
 
+    fn at_hand(&self, message: &Message, history: &[Message]) -> Option<Outcome> {
+        if attachments::any(message) {
+            return None;
+        }
+        match does(&message.text(), message, history) {
+            Does::Answer(text) => Some(say(text)),
+            Does::Say(outcome) => Some(outcome),
+            Does::Stream(_) | Does::Wait(_) | Does::File(_) => None,
+        }
+    }
+
     async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError> {
         let text = turn.message.text();
-        let text = text.trim();
-        if answers_a_question(&turn.history) {
-            return Ok(answer(&turn.message, format!("You answered: {text}")).await);
-        }
-        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        let rest = rest.trim();
-        match word.to_ascii_lowercase().as_str() {
-            "help" => Ok(answer(&turn.message, HELP.to_owned()).await),
-            "echo" if rest.is_empty() => Ok(say("Tell me what to echo, for example: echo hello")),
-            "echo" => Ok(answer(&turn.message, rest.to_owned()).await),
-            "stream" => stream(rest, &turn.stop, output.as_ref()).await,
-            "wait" => wait(rest, &turn.stop, output.as_ref()).await,
-            "ask" => Ok(Outcome::InputRequired(Message::agent_text(
-                if rest.is_empty() {
-                    "What would you like to tell me?"
-                } else {
-                    rest
-                },
-            ))),
-            "fail" => Ok(Outcome::Failed(Message::agent_text(if rest.is_empty() {
-                "This failed because you asked for it."
-            } else {
-                rest
-            }))),
-            "file" => {
+        match does(&text, &turn.message, &turn.history) {
+            Does::Answer(text) => Ok(answer(&turn.message, text).await),
+            Does::Say(outcome) => Ok(outcome),
+            Does::Stream(rest) => stream(rest, &turn.stop, output.as_ref()).await,
+            Does::Wait(rest) => wait(rest, &turn.stop, output.as_ref()).await,
+            Does::File(rest) => {
                 let place = turn.history.len().saturating_add(1);
                 file(rest, place, &self.info.name, output.as_ref()).await
             }
-            _ => Ok(answer(&turn.message, unknown(word, &turn.message)).await),
         }
+    }
+}
+
+/// What it does about a message.
+enum Does<'t> {
+    /// Answers, and names what is attached.
+    Answer(String),
+    /// Says no more than this.
+    Say(Outcome),
+    Stream(&'t str),
+    Wait(&'t str),
+    File(&'t str),
+}
+
+/// What to do about a message of this text.
+fn does<'t>(text: &'t str, message: &Message, history: &[Message]) -> Does<'t> {
+    let text = text.trim();
+    if answers_a_question(history) {
+        return Does::Answer(format!("You answered: {text}"));
+    }
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let rest = rest.trim();
+    let or = |usual| Message::agent_text(if rest.is_empty() { usual } else { rest });
+    match word.to_ascii_lowercase().as_str() {
+        "help" => Does::Answer(HELP.to_owned()),
+        "echo" if rest.is_empty() => {
+            Does::Say(say("Tell me what to echo, for example: echo hello"))
+        }
+        "echo" => Does::Answer(rest.to_owned()),
+        "stream" => Does::Stream(rest),
+        "wait" => Does::Wait(rest),
+        "ask" => Does::Say(Outcome::InputRequired(or(
+            "What would you like to tell me?",
+        ))),
+        "fail" => Does::Say(Outcome::Failed(or("This failed because you asked for it."))),
+        "file" => Does::File(rest),
+        _ => Does::Answer(unknown(word, message)),
     }
 }
 

@@ -49,11 +49,12 @@ impl Line<'_> {
             correlation: self.correlation.as_str(),
             address: self.peer.map(|peer| peer.address.ip()),
         };
-        zone.audit.record(&entry);
+        let logged = zone.audit.record(&entry);
         if let Some(pairs) = &zone.pairs {
             pairs.note(&entry, self.id);
         }
-        if self.zone_call {
+        // The audit's line says the same, and more.
+        if self.zone_call && !logged {
             tracing::info!(
                 id = id.as_deref().unwrap_or("null"),
                 correlation = %self.correlation,

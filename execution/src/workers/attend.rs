@@ -57,6 +57,11 @@ impl Attendant {
         self.metrics.agent_run(name, outcome, began.elapsed());
     }
 
+    /// Counts a turn that was over before there was a run.
+    pub(super) fn answered(&self, agent: &Arc<dyn Agent>, word: &'static str, took: Duration) {
+        self.metrics.agent_run(agent.info().id.as_str(), word, took);
+    }
+
     /// Does the work, and answers a word for what came of it.
     async fn work(&self, agent: &Arc<dyn Agent>, run: &Arc<Run>) -> &'static str {
         let task = &run.item().task_id;
@@ -189,13 +194,7 @@ impl Attendant {
     }
 
     async fn end(&self, run: &Run, turn: &Turn, outcome: Outcome) -> &'static str {
-        let word = match &outcome {
-            Outcome::Completed { .. } => "completed",
-            Outcome::InputRequired(_) => "input_required",
-            Outcome::AuthRequired(_) => "auth_required",
-            Outcome::Rejected(_) => "rejected",
-            Outcome::Failed(_) => "failed",
-        };
+        let word = outcome.word();
         let ended = self.persist(|| run.end(turn, outcome.clone())).await;
         match ended {
             // What the agent said is not fit to be kept, and it cannot be asked to say it otherwise.

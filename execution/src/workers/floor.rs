@@ -4,13 +4,14 @@
 use super::attend::Attendant;
 use super::options::WorkerOptions;
 use futures_util::FutureExt;
-use interzone_hub::{Agent, Birth, Hub, Run, Seat};
+use interzone_hub::{Agent, Begins, Hub, Run, Seat};
 use interzone_protocol::vocab::AgentId;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// All seats of a node.
@@ -101,18 +102,27 @@ impl Floor {
         let seats = seats.filter(|_| !self.stop.is_cancelled())?;
         let places = self.places(seats, None)?;
         let (floor, agent) = (Arc::downgrade(self), seats.agent.clone());
+        let taken = Instant::now();
         Some(Seat {
             node: self.options.node.clone(),
             lease: self.options.lease,
-            begin: Box::new(move |birth: Birth| {
-                if let Some(floor) = floor.upgrade() {
-                    let attendant = floor.attendant.clone();
-                    floor.work(async move {
+            begin: Box::new(move |begins: Begins| {
+                let Some(floor) = floor.upgrade() else {
+                    return;
+                };
+                let attendant = floor.attendant.clone();
+                match begins {
+                    Begins::Run(birth) => floor.work(async move {
                         let _places = places;
                         if let Some(run) = birth.await {
                             attendant.attend(agent, run).await;
                         }
-                    });
+                    }),
+                    Begins::Answered(word) => {
+                        drop(places);
+                        ring_if(&floor.hungry, &floor.bell);
+                        attendant.answered(&agent, word, taken.elapsed());
+                    }
                 }
             }),
         })
@@ -168,11 +178,7 @@ impl Floor {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
                 tracing::error!("whoever attended a run broke; its task is taken up again when its lease is over");
             }
-            // The seat is free by now.
-            fence(Ordering::SeqCst);
-            if hungry.load(Ordering::Relaxed) {
-                bell.notify_one();
-            }
+            ring_if(&hungry, &bell);
         });
     }
 
@@ -186,5 +192,13 @@ impl Floor {
         // Who had a seat when it was time to stop may have sat down since.
         let all = u32::try_from(self.options.runs.max(1)).unwrap_or(u32::MAX);
         drop(self.node.acquire_many(all).await);
+    }
+}
+
+/// Rings if something may wait for the seat that is free by now.
+fn ring_if(hungry: &AtomicBool, bell: &Notify) {
+    fence(Ordering::SeqCst);
+    if hungry.load(Ordering::Relaxed) {
+        bell.notify_one();
     }
 }

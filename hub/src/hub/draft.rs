@@ -1,19 +1,20 @@
 //! A decision about a task while it is being made: what the task becomes, and all that goes with it.
 
-use super::{Audience, Emitted, Hub, contended, event_topic};
+use super::{Emitted, Hub, contended};
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::event::{EventBody, Subject};
 use crate::packed::{Blob, BlobId, FETCH, HasParts, Packed};
 use crate::ports::{EventRow, Fence, Op, StoreError, WorkClaim, WorkItem};
 use crate::task::{Push, Task};
-use crate::topic::{Signal, SignalBody};
 use crate::transitions::move_task;
-use interzone_protocol::vocab::{Artifact, Json, Message, SignalId, TaskId, TaskState, Timestamp};
+use interzone_protocol::vocab::{Artifact, Json, Message, TaskId, TaskState, Timestamp};
 use std::collections::HashMap;
 
+mod heard;
 mod push;
 
+pub(super) use heard::TaskEvents;
 use push::{new_pushes, push_entry};
 
 /// A task as it will be, and what is written along with it.
@@ -103,6 +104,28 @@ impl Draft {
             message: message.clone(),
         });
         (index, message.without_member(FETCH))
+    }
+
+    /// Says something, and moves the task to the state that it means.
+    pub(super) fn say_and_move(
+        &mut self,
+        to: TaskState,
+        said: Option<Message>,
+    ) -> Result<(), HubError> {
+        if let Some(message) = said.clone() {
+            self.add_message(message);
+        }
+        // A question is also what the state says; an answer is in the history alone.
+        self.move_to(to, said.filter(|_| to != TaskState::Completed))
+    }
+
+    /// All messages that are added.
+    pub(super) fn added(&self) -> Vec<Packed<Message>> {
+        let added = self.ops.iter().filter_map(|op| match op {
+            Op::AddMessage { message, .. } => Some(message.clone()),
+            _ => None,
+        });
+        added.collect()
     }
 
     /// All messages that are added, whole: what is large in them is on its way into the store, and shared
@@ -281,13 +304,18 @@ impl Draft {
             Op::UpdateTask(head)
         };
         extra.insert(claims, head);
-        let mut signals = Vec::new();
+        let signals = vec![Emitted::OfTask(TaskEvents {
+            subject: subject.clone(),
+            owner: task.owner.clone(),
+            at,
+            first,
+            names: events.iter().map(EventBody::name).collect(),
+        })];
         for (seq, body) in (first..).zip(events) {
             for push in pushes.iter().filter(|push| push.wants(&body)) {
                 let entry = push_entry(hub, push, &task, seq, (at, now), &body);
                 extra.extend(entry.map(|entry| Op::Enqueue(Box::new(entry))));
             }
-            signals.extend(emitted(&subject, &task, seq, at, &body));
             extra.push(Op::AppendEvent(EventRow {
                 subject: subject.clone(),
                 seq,
@@ -352,25 +380,4 @@ impl Hub {
             }
         }
     }
-}
-
-/// The signal that an event is, heard by the task's owner alone.
-fn emitted(
-    subject: &Subject,
-    task: &Task,
-    seq: u64,
-    at: Timestamp,
-    body: &EventBody,
-) -> Option<Emitted> {
-    let signal = Signal {
-        topic: event_topic(subject, body.name())?,
-        id: SignalId::new(format!("{}.{seq}", task.id)).ok()?,
-        publisher: task.owner.clone(),
-        at,
-        body: SignalBody::Event(subject.clone(), seq),
-    };
-    Some(Emitted {
-        signal,
-        audience: Audience::Only(vec![task.owner.to_string()]),
-    })
 }

@@ -2,7 +2,7 @@
 
 use super::{Audience, Emitted};
 use crate::ports::{Op, Store, StoreError};
-use crate::topic::{Subscription, TopicTrie};
+use crate::topic::{Signal, Subscription, TopicTrie};
 use interzone_protocol::vocab::{SubscriptionId, Timestamp};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,23 +30,23 @@ impl Matcher {
         signals: &[Emitted],
     ) -> Result<(u64, Vec<Op>), StoreError> {
         let known = self.known(store).await?;
-        let ops = signals.iter().filter_map(|emitted| {
-            let topic = &emitted.signal.topic;
-            let mut to = known.trie.matches(topic);
-            to.retain(|id| {
-                known.subscriptions.get(id).is_some_and(|subscription| {
-                    subscription.is_live(now)
-                        && subscription.wants(topic)
-                        && emitted.audience.includes(subscription.owner.as_str())
-                })
-            });
-            // A signal that nobody hears is not kept.
-            (!to.is_empty()).then(|| Op::Publish {
-                signal: Box::new(emitted.signal.clone()),
-                to,
-            })
-        });
-        Ok((known.epoch, ops.collect()))
+        let mut ops = Vec::new();
+        if known.subscriptions.is_empty() {
+            return Ok((known.epoch, ops));
+        }
+        for emitted in signals {
+            match emitted {
+                Emitted::Signal(signal, audience) => {
+                    ops.extend(known.publish(now, signal, audience));
+                }
+                Emitted::OfTask(events) => {
+                    let audience = events.audience();
+                    let signals = events.signals();
+                    ops.extend(signals.filter_map(|signal| known.publish(now, &signal, &audience)));
+                }
+            }
+        }
+        Ok((known.epoch, ops))
     }
 
     /// Doubts what is known, because the store said that it has changed.
@@ -74,6 +74,23 @@ impl Matcher {
 }
 
 impl Known {
+    /// Publishes a signal to those who hear it; one that nobody hears is not kept.
+    fn publish(&self, now: Timestamp, signal: &Signal, audience: &Audience) -> Option<Op> {
+        let topic = &signal.topic;
+        let mut to = self.trie.matches(topic);
+        to.retain(|id| {
+            self.subscriptions.get(id).is_some_and(|subscription| {
+                subscription.is_live(now)
+                    && subscription.wants(topic)
+                    && audience.includes(subscription.owner.as_str())
+            })
+        });
+        (!to.is_empty()).then(|| Op::Publish {
+            signal: Box::new(signal.clone()),
+            to,
+        })
+    }
+
     fn new(epoch: u64, subscriptions: Vec<Subscription>) -> Self {
         let mut trie = TopicTrie::default();
         for subscription in &subscriptions {

@@ -27,7 +27,7 @@ mod text;
 
 pub use begin::TurnStart;
 use birth::Newborn;
-pub use birth::{Birth, Desk, Seat};
+pub use birth::{Begins, Birth, Desk, Seat};
 use text::{Growing, draft_text};
 
 /// How long a run relies on being told that its task is called off before it looks by itself.
@@ -131,20 +131,10 @@ impl Run {
     /// The claim is lost, or the store did not do it.
     pub async fn end(&self, turn: &Turn, outcome: Outcome) -> Result<Task, HubError> {
         let limits = &self.hub.inner.limits;
-        let (to, said) = match outcome {
-            Outcome::Completed { message, .. } => (TaskState::Completed, message),
-            Outcome::InputRequired(message) => (TaskState::InputRequired, Some(message)),
-            Outcome::AuthRequired(message) => (TaskState::AuthRequired, Some(message)),
-            Outcome::Rejected(message) => (TaskState::Rejected, message),
-            Outcome::Failed(message) => (TaskState::Failed, Some(message)),
-        };
+        let (to, said) = outcome.told_by(&self.item.agent);
         if let Some(message) = &said {
             limits.message(message)?;
         }
-        let said = said.map(|message| match message.agent_id() {
-            Some(_) => message,
-            None => message.with_agent_id(self.item.agent.clone()),
-        });
         let seen = turn.task.messages;
         let _in_order = self.writing.lock().await;
         let grown = self.grown();
@@ -154,16 +144,14 @@ impl Run {
             if !more_came && self.no_address.load(Ordering::Relaxed) {
                 draft.has_no_address();
             }
-            if let Some(message) = said.clone() {
-                draft.add_message(message);
-            }
             if more_came && !matches!(to, TaskState::Failed | TaskState::Rejected) {
+                if let Some(message) = said.clone() {
+                    draft.add_message(message);
+                }
                 draft.queue();
                 return Ok(());
             }
-            // A question is also what the state says; an answer is in the history alone.
-            let about = said.clone().filter(|_| to != TaskState::Completed);
-            draft.move_to(to, about)?;
+            draft.say_and_move(to, said.clone())?;
             draft.op(Op::EndWork(draft.task.id.clone()));
             Ok(())
         };

@@ -238,10 +238,8 @@ fn next_stream(
                 at: stream.updated_at,
                 body: SignalBody::Event(subject.clone(), seq),
             });
-        signals.extend(signal.map(|signal| Emitted {
-            signal,
-            audience: Audience::Only(heard_by.clone()),
-        }));
+        let audience = Audience::Only(heard_by.clone());
+        signals.extend(signal.map(|signal| Emitted::Signal(signal, audience)));
         ops.push(Op::AppendEvent(EventRow {
             subject: subject.clone(),
             seq,

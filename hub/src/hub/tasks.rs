@@ -1,17 +1,18 @@
 //! Tasks: begin them, add to them, read them, call them off.
 
+use super::Hub;
 use super::draft::Draft;
-use super::{Hub, contended};
 use crate::access::Caller;
 use crate::error::HubError;
-use crate::event::EventBody;
 use crate::limits::Limits;
 use crate::ports::{ClaimKey, Op, StoreError};
 use crate::task::{Task, TaskCursor, TaskQuery};
-use interzone_protocol::vocab::{Artifact, ContextId, Message, Role, TaskId, TaskState};
+use interzone_protocol::vocab::{Artifact, Message, Role, TaskId, TaskState};
 
+mod begin;
 mod new;
 
+pub use begin::Begun;
 pub use new::{NewTask, Once};
 
 /// A task with what hangs on it.
@@ -37,102 +38,6 @@ pub struct TaskPage {
 }
 
 impl Hub {
-    /// Begins a task. It is durable and in the queue when this returns.
-    ///
-    /// # Errors
-    /// Something is too large, or no agent is available. With [`NewTask::once`], a repetition is no
-    /// error: it gives the task that the first call began.
-    pub async fn create_task(&self, caller: &Caller, new: NewTask) -> Result<Task, HubError> {
-        let limits = &self.inner.limits;
-        limits.message(&new.message)?;
-        not_the_agents(&new.message)?;
-        let messages = new.before.len().saturating_add(1);
-        Limits::count("messages of a task", messages, limits.messages)?;
-        for said in &new.before {
-            limits.message(said)?;
-        }
-        limits.metadata(new.metadata.as_ref())?;
-        Limits::count("subscriptions of a task", new.pushes.len(), limits.pushes)?;
-        let agent = self.agents().route(&new.route)?;
-        let now = self.now();
-        let id = match new.id {
-            Some(id) => id,
-            None => self.new_task_id()?,
-        };
-        let context_id = match new.context_id {
-            Some(context_id) => context_id,
-            None => made_id(ContextId::new(self.new_id(now)))?,
-        };
-        let mut draft = Draft::create(
-            Task {
-                id: id.clone(),
-                context_id,
-                owner: caller.principal.clone(),
-                agent,
-                state: TaskState::Submitted,
-                priority: new.priority,
-                metadata: new.metadata,
-                status: None,
-                created_at: now,
-                updated_at: now,
-                finished_at: None,
-                revision: 0,
-                seq: 0,
-                messages: 0,
-                artifacts: 0,
-                pushes: 0,
-            },
-            now,
-        );
-        if let Some(once) = new.once {
-            draft.op(Op::Claim(ClaimKey {
-                key: once_key(caller, &once.key),
-                value: id.to_string(),
-                expires_at: now.after(once.keep),
-            }));
-        }
-        if let Some(asking) = new.asking {
-            draft.op(Op::NoteQuestion {
-                task_id: id.clone(),
-                asking: Box::new(asking),
-            });
-        }
-        for said in new.before {
-            draft.keep_message(said);
-        }
-        let (_, message) = draft.keep_message(new.message);
-        draft.event(EventBody::Created { message });
-        for push in new.pushes {
-            self.draft_push(caller, &mut draft, push)?;
-        }
-        draft.queue();
-        let seat = match new.at_once {
-            true => self.seat(&draft.task.agent),
-            false => None,
-        };
-        let Some(seat) = seat else {
-            let written = draft.write(self, None).await;
-            return self.made(caller, written).await;
-        };
-        let written = self.create_at(seat, draft).await;
-        self.made(caller, written).await
-    }
-
-    /// The task that was made, or the one that the same call made before.
-    async fn made(
-        &self,
-        caller: &Caller,
-        written: Result<Task, StoreError>,
-    ) -> Result<Task, HubError> {
-        match written {
-            Ok(task) => Ok(task),
-            Err(StoreError::Claimed { value, .. }) => {
-                self.task(caller, &made_id(TaskId::new(value))?).await
-            }
-            Err(error) => Err(contended(error)),
-        }
-    }
-
     /// The id of a task that is about to be begun, for whoever wants to know it before.
     ///
     /// # Errors

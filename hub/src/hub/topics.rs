@@ -233,10 +233,7 @@ impl Hub {
             at,
             body: SignalBody::Sent(body),
         };
-        let emitted = vec![Emitted {
-            signal,
-            audience: Audience::All,
-        }];
+        let emitted = vec![Emitted::Signal(signal, Audience::All)];
         let deliveries = self
             .commit(at, None, Vec::new(), emitted)
             .await

@@ -40,7 +40,7 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
         Op::PutBlob { blob, .. } => blobs::put(session, subject, blob),
         Op::CreateStream(stream) => streams::create(session, stream, text),
         Op::UpdateStream(stream) => streams::update(session, stream, text),
-        Op::AppendEvent(event) => append(session, at, event, subject, text),
+        Op::AppendEvent(event) => append(session, at, event, (subject, text), step.wakes),
         Op::QueueWork {
             task_id,
             agent,
@@ -105,16 +105,18 @@ fn append(
     session: &mut Session<'_>,
     at: Timestamp,
     event: &EventRow,
-    subject: Option<&str>,
-    body: Option<&str>,
+    (subject, body): (Option<&str>, Option<&str>),
+    wakes: bool,
 ) -> Outcome<()> {
     let sql = "INSERT INTO events (subject, seq, at, body) VALUES (?1, ?2, ?3, ?4)";
     session.run(
         sql,
         params![subject, column(event.seq), at.as_millis(), body],
     )?;
-    let wake = Wake::Subject(event.subject.clone(), event.seq);
-    session.wakes.named.push(wake);
+    if wakes {
+        let wake = Wake::Subject(event.subject.clone(), event.seq);
+        session.wakes.named.push(wake);
+    }
     Ok(())
 }
 

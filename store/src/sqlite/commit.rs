@@ -5,8 +5,8 @@ use super::apply;
 use super::fault::Outcome;
 use super::job::Session;
 use crate::codec::{column, to_text};
-use interzone_hub::SignalBody;
 use interzone_hub::ports::{Commit, Fence, Op, StoreError};
+use interzone_hub::{SignalBody, Subject};
 use interzone_protocol::vocab::{TaskId, Timestamp};
 use rusqlite::params;
 
@@ -29,21 +29,22 @@ pub(super) struct Step {
     pub(super) text: Option<String>,
     /// One more text.
     pub(super) more: Option<String>,
+    /// Whether those who watch are woken: once for all events of a subject, by the last.
+    pub(super) wakes: bool,
 }
 
 impl Prepared {
     pub(super) fn new(commit: Commit) -> Result<Self, StoreError> {
         let changed = changed(&commit.ops);
+        let steps = commit.ops.into_iter().map(Step::new);
+        let mut steps: Vec<Step> = steps.collect::<Result<_, _>>()?;
+        wake_once(&mut steps);
         Ok(Self {
             changed,
             at: commit.at,
             fence: commit.fence,
             epoch: commit.epoch,
-            steps: commit
-                .ops
-                .into_iter()
-                .map(Step::new)
-                .collect::<Result<_, _>>()?,
+            steps,
         })
     }
 
@@ -100,6 +101,17 @@ fn changed(ops: &[Op]) -> Vec<TaskId> {
     changed
 }
 
+/// Leaves the waking to the last of events that follow each other in one log.
+fn wake_once(steps: &mut [Step]) {
+    let mut next: Option<&Subject> = None;
+    for step in steps.iter_mut().rev() {
+        if let Op::AppendEvent(event) = &step.op {
+            step.wakes = next != Some(&event.subject);
+            next = Some(&event.subject);
+        }
+    }
+}
+
 impl Step {
     fn new(op: Op) -> Result<Self, StoreError> {
         let (mut subject, mut more) = (None, None);
@@ -149,6 +161,7 @@ impl Step {
             subject,
             text,
             more,
+            wakes: true,
         })
     }
 

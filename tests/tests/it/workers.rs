@@ -1,5 +1,6 @@
 //! The workers of a node on a real store: runs, leases, deliveries, shutdown.
 
+mod at_hand;
 mod at_once;
 pub(crate) mod counting;
 mod outbox;

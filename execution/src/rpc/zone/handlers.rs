@@ -77,11 +77,7 @@ async fn begin(
     message: Message,
     once: Option<Once>,
 ) -> Result<Waiting, Fault> {
-    let id = cx.hub().new_task_id()?;
-    // From before it is there, so that nothing of it has to be read.
-    let watch = cx.hub().watch_new(id.clone());
     let new = NewTask {
-        id: Some(id.clone()),
         before: convert::before(params.context.as_deref()),
         route: Route {
             channel: Some(params.channel.clone()),
@@ -91,19 +87,19 @@ async fn begin(
         asking: asked.asking(),
         once: once.clone(),
         at_once: true,
+        // Who is told as it goes on is told from the beginning.
+        at_hand: !cx.origin.live,
         ..NewTask::new(message)
     };
-    let task = match (cx.hub().create_task(cx.caller, new).await, once) {
-        (Ok(task), _) => task,
+    match (cx.hub().begin_task(cx.caller, new).await, once) {
+        (Ok(begun), _) => Ok(begun.into()),
         // Whether there is still an agent for it does not matter to what was begun before.
         (Err(error @ HubError::AgentUnavailable), Some(once)) => {
             let begun = cx.hub().begun_by(cx.caller, &once.key).await?;
-            begun.ok_or(error)?
+            Ok(Waiting::for_old(begun.ok_or(error)?))
         }
-        (Err(error), _) => return Err(error.into()),
-    };
-    let watch = (task.id == id).then_some(watch);
-    Ok(Waiting { task, watch })
+        (Err(error), _) => Err(error.into()),
+    }
 }
 
 /// Answers a task that asked back.
@@ -116,7 +112,7 @@ async fn go_on(
     cx.about(id);
     let id = task_id(id)?;
     let task = cx.hub().answer(cx.caller, &id, message, once).await?;
-    Ok(Waiting { task, watch: None })
+    Ok(Waiting::for_old(task))
 }
 
 pub(crate) async fn result(cx: &Context<'_>, params: TaskIdParams) -> Outcome {

@@ -4,7 +4,9 @@
 use super::came::{self, Came};
 use super::convert::{Asked, is_settled};
 use crate::zone::Zone;
-use interzone_hub::{Caller, EventBody, HubError, Seen, Subject, Task, Watch, WholeTask, Written};
+use interzone_hub::{
+    Begun, Caller, EventBody, HubError, Seen, Subject, Task, Watch, WholeTask, Written,
+};
 use tokio::time::Instant;
 
 /// A task that is waited for.
@@ -12,9 +14,30 @@ pub(super) struct Waiting {
     pub(super) task: Task,
     /// Open since before the task was begun, if it was begun for this.
     pub(super) watch: Option<Watch>,
+    /// All of it, if it was begun for this and had its answer from the beginning.
+    answered: Option<WholeTask>,
+}
+
+impl From<Begun> for Waiting {
+    fn from(begun: Begun) -> Self {
+        Self {
+            task: begun.task,
+            watch: begun.watch,
+            answered: begun.answered,
+        }
+    }
 }
 
 impl Waiting {
+    /// Waits for a task that was there before.
+    pub(super) const fn for_old(task: Task) -> Self {
+        Self {
+            task,
+            watch: None,
+            answered: None,
+        }
+    }
+
     /// The watch that shows what happens from `after` on.
     pub(super) async fn watch(
         &mut self,
@@ -58,6 +81,9 @@ impl Waiting {
         caller: &Caller,
         asked: &Asked,
     ) -> Result<Came, HubError> {
+        if let Some(whole) = &self.answered {
+            return came::told(zone, whole, Some(asked)).await;
+        }
         let id = self.task.id.clone();
         if is_settled(self.task.state) {
             let came = came::of(zone, caller, &id, Some(asked)).await?;

@@ -24,7 +24,15 @@ pub type Desk = dyn Fn(&AgentId) -> Option<Seat> + Send + Sync;
 /// A task on its way into the store, and the run that begins with it.
 pub type Birth = Pin<Box<dyn Future<Output = Option<Arc<Run>>> + Send>>;
 
-/// Room for one run. It is free again when this is dropped, or when the run that was begun has ended.
+/// What begins on a seat.
+pub enum Begins {
+    /// A run, with its task.
+    Run(Birth),
+    /// Nothing any more: the agent had its answer at hand, of which this is the word.
+    Answered(&'static str),
+}
+
+/// Room for one run. It is free again when this is dropped, or when what was begun has ended.
 pub struct Seat {
     /// The name of this node.
     pub node: String,
@@ -32,7 +40,7 @@ pub struct Seat {
     pub lease: Duration,
     /// Waits for the run, and attends it if there is one. Whoever asks does not wait for that, and may go:
     /// a task that is made and claimed must be begun.
-    pub begin: Box<dyn FnOnce(Birth) + Send>,
+    pub begin: Box<dyn FnOnce(Begins) + Send>,
 }
 
 /// What is known of a task that was made a moment ago.
@@ -79,7 +87,7 @@ impl Hub {
         let said = draft.said();
         let (tell, told) = oneshot::channel();
         let hub = self.clone();
-        (seat.begin)(Box::pin(async move {
+        let birth: Birth = Box::pin(async move {
             match draft.write_and_claim(&hub, None, Some(&claim)).await {
                 Ok((task, items)) => {
                     // Whoever asked may have gone; the task is begun all the same.
@@ -102,7 +110,8 @@ impl Hub {
                     None
                 }
             }
-        }));
+        });
+        (seat.begin)(Begins::Run(birth));
         let lost = |_| Err(StoreError::InDoubt("the node is leaving".to_owned()));
         told.await.unwrap_or_else(lost)
     }

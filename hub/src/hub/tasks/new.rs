@@ -32,6 +32,9 @@ pub struct NewTask {
     /// Whether somebody waits for it, so that it is begun with the same commit if its agent has a free
     /// seat on this node.
     pub at_once: bool,
+    /// Whether somebody waits for the answer alone, so that one which the agent has at hand is written with
+    /// the task ([`Hub::begin_task`](crate::Hub::begin_task)).
+    pub at_hand: bool,
 }
 
 impl NewTask {
@@ -49,6 +52,7 @@ impl NewTask {
             once: None,
             asking: None,
             at_once: false,
+            at_hand: false,
         }
     }
 }
