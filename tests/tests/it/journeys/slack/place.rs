@@ -302,8 +302,9 @@ impl Place {
         match self.slack.wait(PATIENCE, find).await {
             Some(found) => found,
             None => panic!(
-                "{what}: never came; the calls were {:#?}",
-                self.slack.look(calls)
+                "{what}: never came; the calls were {:#?}, and what was delivered {:#?}",
+                self.slack.look(calls),
+                self.slack.look(delivered)
             ),
         }
     }
@@ -345,6 +346,17 @@ pub(crate) fn answers(thread: &[Message]) -> Vec<String> {
         .iter()
         .filter(|message| message.user == "U0INTERZONE");
     ours.map(Message::shown).collect()
+}
+
+/// What was delivered so far, one line each.
+fn delivered(workspace: &Workspace) -> Vec<String> {
+    let line = |one: &interzone_playground::Delivery| {
+        format!(
+            "{} {} {} {:?}",
+            one.kind, one.attempt, one.outcome, one.took
+        )
+    };
+    workspace.deliveries().map(line).collect()
 }
 
 /// The calls so far, one line each.
