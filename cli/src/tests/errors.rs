@@ -192,7 +192,7 @@ fn ready() -> BTreeSet<String> {
         found.extend(last_words(&text, "then_some"));
         found.extend(last_words(&text, "away"));
     }
-    found.extend(last_words(&product("cli/src/wiring.rs"), "Some"));
+    found.extend(last_words(&product("cli/src/wiring/works.rs"), "Some"));
     found
 }
 
