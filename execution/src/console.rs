@@ -131,8 +131,11 @@ impl Console {
         let outside = Router::new()
             .route("/console/login", get(sign_in::page))
             .route("/console/login/start", get(sign_in::start))
-            .route(CALLBACK, get(sign_in::callback))
-            .route("/console/enter/{secret}", get(sign_in::enter))
+            .route(CALLBACK, get(sign_in::callback).head(sign_in::only_get))
+            .route(
+                "/console/enter/{secret}",
+                get(sign_in::enter).head(sign_in::only_get),
+            )
             .route("/console/console.css", get(layout::style))
             .route("/console/console.js", get(layout::script))
             .route("/console/icon.svg", get(layout::icon));

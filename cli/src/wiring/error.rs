@@ -60,6 +60,10 @@ pub(crate) enum StartError {
         /// Where it is, if that is known.
         url: Option<String>,
     },
+    #[error(
+        "{folder} has a {name} that `interzone up` did not make; choose another place (--folder)"
+    )]
+    ForeignFolder { folder: String, name: &'static str },
     #[error("outgoing connections cannot be set up: {0}")]
     Http(#[source] reqwest::Error),
     #[error("agent {id:?} cannot be started: {source}")]

@@ -161,6 +161,8 @@ fn deed<'p>(method: &Method, path: &'p str) -> (&'static str, Option<&'p str>) {
         ("tasks", ..) => "console.tasks",
         ("streams", true, _) => "console.stream",
         ("streams", ..) => "console.streams",
+        ("conversations", true, _) => "console.conversation",
+        ("conversations", ..) => "console.conversations",
         ("topics", ..) => "console.topics",
         ("dead-letters", true, _) => "console.letter.replay",
         ("dead-letters", ..) => "console.letters",

@@ -6,15 +6,20 @@ use super::guard::{COOKIE_NAME, Visitor, cookie};
 use super::html::{Html, html};
 use super::layout::{self, Problem};
 use super::session::{LINK_LIFE, Rights, Session, random};
-use super::{CONTENT_SCOPE, Console, OPERATE_SCOPE};
+use super::{Console, OPERATE_SCOPE};
 use axum::Extension;
 use axum::extract::{Path, State};
-use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::http::header::{ALLOW, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use interzone_edge::Secret;
+use interzone_edge::audit::Entry;
+use interzone_edge::listener::Peer;
+use interzone_edge::request::Correlation;
 use interzone_protocol::vocab::PrincipalId;
 use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::time::Instant;
 use url::form_urlencoded;
 
 /// Holds what the browser must bring back from the issuer. `Lax`, for it comes back from elsewhere.
@@ -85,11 +90,16 @@ pub(super) async fn start(State(console): State<Arc<Console>>, uri: Uri) -> Resp
 /// `GET /console/callback`: back from the issuer.
 pub(super) async fn callback(
     State(console): State<Arc<Console>>,
+    peer: Option<Extension<Arc<Peer>>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
+    let began = Instant::now();
     let mut response = match came_back(&console, &headers, &uri).await {
-        Ok((session, next)) => welcome(&console, session, &next),
+        Ok((session, next)) => {
+            note(&console, &session, peer.as_deref(), &headers, began);
+            welcome(&console, session, &next)
+        }
         Err(problem) => layout::problem(&console, None, &problem),
     };
     set_cookie(&mut response, PENDING, "", "Lax", Some(0));
@@ -141,12 +151,19 @@ async fn came_back(
     Ok((Session::new(who, client, rights, Some(proof)), safe(next)))
 }
 
+/// `HEAD` of a page that can be opened once: whoever only looks ahead must not use it up.
+pub(super) async fn only_get() -> Response {
+    (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET")]).into_response()
+}
+
 /// `GET /console/enter/{secret}`: by a link.
 pub(super) async fn enter(
     State(console): State<Arc<Console>>,
     Path(secret): Path<String>,
+    peer: Option<Extension<Arc<Peer>>>,
     headers: HeaderMap,
 ) -> Response {
+    let began = Instant::now();
     // Somebody who opens it again in the same browser is in already.
     if signed_in(&console, &headers) {
         return see_other("/console");
@@ -161,8 +178,8 @@ pub(super) async fn enter(
         content: true,
         change: true,
     };
-    tracing::debug!(scope = CONTENT_SCOPE, "signed in by a link");
     let session = Session::new(who, "link".into(), rights, None);
+    note(&console, &session, peer.as_deref(), &headers, began);
     welcome(&console, session, "/console")
 }
 
@@ -189,6 +206,29 @@ fn welcome(console: &Console, session: Session, next: &str) -> Response {
     response
 }
 
+/// Writes to the audit who came in.
+fn note(
+    console: &Console,
+    session: &Session,
+    peer: Option<&Arc<Peer>>,
+    headers: &HeaderMap,
+    began: Instant,
+) {
+    console.zone.audit.record(&Entry {
+        at: SystemTime::now(),
+        who: session.who.as_str(),
+        client: &session.client,
+        method: "console.login",
+        id: None,
+        subject: None,
+        outcome: "ok",
+        code: None,
+        latency: began.elapsed(),
+        correlation: Correlation::from_headers(headers).as_str(),
+        address: peer.map(|peer| peer.address.ip()),
+    });
+}
+
 fn signed_in(console: &Console, headers: &HeaderMap) -> bool {
     let cookie = cookie(headers, COOKIE_NAME);
     cookie.is_some_and(|cookie| console.known(cookie, None, true).is_some())
@@ -212,7 +252,16 @@ fn safe(next: String) -> String {
     let plain = next
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if ours && plain && !next.contains("//") {
+    // Browsers go up at two dots, also where they are written as numbers.
+    let path = next.split(['?', '#']).next().unwrap_or_default();
+    let dots = |segment: &str| {
+        matches!(
+            segment.to_ascii_lowercase().replace("%2e", ".").as_str(),
+            "." | ".."
+        )
+    };
+    let climbs = path.split('/').any(dots);
+    if ours && plain && !climbs && !next.contains("//") {
         next
     } else {
         "/console".to_owned()
@@ -243,7 +292,12 @@ mod tests {
 
     #[test]
     fn nobody_is_led_elsewhere() {
-        for good in ["/console", "/console/tasks?state=failed", "/console?x"] {
+        for good in [
+            "/console",
+            "/console/tasks?state=failed",
+            "/console?x",
+            "/console/search?q=..",
+        ] {
             assert_eq!(safe(good.to_owned()), good);
         }
         for bad in [
@@ -254,6 +308,9 @@ mod tests {
             "/console//evil.test",
             "/consoles",
             "/console/\\evil",
+            "/console/../../evil",
+            "/console/%2E./evil",
+            "/console/tasks/..",
             "/console/\r\nset-cookie: x",
         ] {
             assert_eq!(safe(bad.to_owned()), "/console", "{bad}");

@@ -100,7 +100,11 @@ impl Floor {
     pub(super) fn seat(self: &Arc<Self>, agent: &AgentId) -> Option<Seat> {
         let seats = self.seats(agent).filter(|seats| seats.agent.is_available());
         let seats = seats.filter(|_| !self.stop.is_cancelled())?;
-        let places = self.places(seats, None)?;
+        let places = Kept {
+            places: Some(self.places(seats, None)?),
+            hungry: self.hungry.clone(),
+            bell: self.bell.clone(),
+        };
         let (floor, agent) = (Arc::downgrade(self), seats.agent.clone());
         let taken = Instant::now();
         Some(Seat {
@@ -120,7 +124,6 @@ impl Floor {
                     }),
                     Begins::Answered(word) => {
                         drop(places);
-                        ring_if(&floor.hungry, &floor.bell);
                         attendant.answered(&agent, word, taken.elapsed());
                     }
                 }
@@ -196,6 +199,20 @@ impl Floor {
 }
 
 /// Rings if something may wait for the seat that is free by now.
+/// Places that are given back with a look for more, also if nothing came to be begun on them.
+struct Kept {
+    places: Option<Places>,
+    hungry: Arc<AtomicBool>,
+    bell: Arc<Notify>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.places.take();
+        ring_if(&self.hungry, &self.bell);
+    }
+}
+
 fn ring_if(hungry: &AtomicBool, bell: &Notify) {
     fence(Ordering::SeqCst);
     if hungry.load(Ordering::Relaxed) {

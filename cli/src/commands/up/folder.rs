@@ -13,6 +13,7 @@ use std::path::Path;
 const LOCK: &str = "up.lock";
 /// What a project that is kept in git must not take along: everything.
 const IGNORE: &str = ".gitignore";
+const EVERYTHING: &[u8] = b"*\n";
 
 /// All that is made in the folder. Whatever else somebody put there stays.
 const MADE: &[&str] = &[
@@ -48,6 +49,12 @@ impl Held {
     pub(super) fn take(folder: &Path, reset: bool) -> Result<Self, Failure> {
         let failed = |error| Failure::Save(folder.to_owned(), error);
         private::make_folder(folder).map_err(failed)?;
+        if let Some(name) = foreign(folder) {
+            return Err(Failure::Start(StartError::ForeignFolder {
+                folder: printable::text(&folder.to_string_lossy()),
+                name,
+            }));
+        }
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true);
         let lock = options.open(folder.join(LOCK)).map_err(failed)?;
@@ -70,12 +77,30 @@ impl Held {
     }
 }
 
+/// A file of somebody else's that would be taken for one of ours, in a folder that we never had.
+fn foreign(folder: &Path) -> Option<&'static str> {
+    let there = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+    if [LOCK, "connection.toml"].into_iter().any(there) {
+        return None;
+    }
+    // A `.gitignore` is left as it is.
+    let mut made = MADE.iter().filter(|name| **name != IGNORE);
+    made.find(|name| there(name)).copied()
+}
+
 /// Removes what was made here, and nothing else.
 fn forget(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_type()?.is_file() && entry.file_name().to_str().is_some_and(is_made) {
-            fs::remove_file(entry.path())?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| is_made(name)) else {
+            continue;
+        };
+        let path = entry.path();
+        // One that says something else is somebody's own.
+        let own = name == IGNORE && fs::read(&path)? != EVERYTHING;
+        if entry.file_type()?.is_file() && !own {
+            fs::remove_file(path)?;
         }
     }
     Ok(())
@@ -91,10 +116,10 @@ fn is_made(name: &str) -> bool {
 
 fn ignore(folder: &Path) -> io::Result<()> {
     let path = folder.join(IGNORE);
-    if path.exists() {
+    if fs::symlink_metadata(&path).is_ok() {
         return Ok(());
     }
-    fs::write(path, "*\n")
+    fs::write(path, EVERYTHING)
 }
 
 #[cfg(test)]
@@ -137,6 +162,35 @@ mod tests {
             LOCK,
         ];
         assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn what_is_somebody_elses_is_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let theirs = root.path().join(".gitignore");
+        fs::write(&theirs, "target/\n").unwrap();
+        drop(Held::take(root.path(), false).unwrap());
+        drop(Held::take(root.path(), true).unwrap());
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "target/\n");
+
+        let root = tempfile::tempdir().unwrap();
+        let theirs = root.path().join("cert.pem");
+        fs::write(&theirs, "theirs").unwrap();
+        for reset in [false, true] {
+            let taken = Held::take(root.path(), reset);
+            assert!(
+                matches!(
+                    taken,
+                    Err(Failure::Start(StartError::ForeignFolder {
+                        name: "cert.pem",
+                        ..
+                    }))
+                ),
+                "{taken:?}"
+            );
+        }
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+        assert!(!root.path().join(LOCK).exists());
     }
 
     #[test]

@@ -163,7 +163,7 @@ async fn told(
     if visitor.rights.content {
         let begun = hub.store().events(&Subject::Task(id.clone()), 0, 1).await?;
         if let Some(EventBody::Created { message }) = begun.first().map(|event| &event.body) {
-            let message = message.without_large();
+            let message = hub.unpack_one(message.clone()).await?;
             let mut texts = message.parts().iter().filter_map(|part| part.as_text());
             let text: String = texts
                 .next()

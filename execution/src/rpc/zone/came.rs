@@ -55,7 +55,7 @@ pub(super) async fn told(
         TaskState::InputRequired => Some("input_required"),
         TaskState::AuthRequired => Some("auth_required"),
         TaskState::Failed | TaskState::Rejected | TaskState::Canceled => {
-            return Ok(Came::Failed(Box::new(failed(whole))));
+            return Ok(Came::Failed(Box::new(failed(zone, whole).await?)));
         }
     };
     let kept;
@@ -86,7 +86,7 @@ async fn done(
         skipped.extend(left.unwrap_or_default());
     }
     texts.retain(|text| !text.trim().is_empty());
-    let language = language(whole);
+    let language = language(zone, whole).await?;
     // Words that an agent made into an artifact are the answer if there is no other.
     let spoken = !texts.is_empty();
     if !spoken {
@@ -173,13 +173,18 @@ async fn words(zone: &Zone, packed: &Packed<Artifact>) -> Result<Vec<String>, Hu
 }
 
 /// The language in which the user asked.
-fn language(whole: &WholeTask) -> Language {
-    let others = whole.messages.iter().map(Packed::without_large).rev();
-    let asked = others
-        .filter(|message| message.role() != Role::Agent)
-        .map(Message::text)
-        .next();
-    Language::of(&asked.unwrap_or_default())
+async fn language(zone: &Zone, whole: &WholeTask) -> Result<Language, HubError> {
+    let mut others = whole.messages.iter().rev();
+    let asked = others.find(|packed| packed.without_large().role() != Role::Agent);
+    let Some(asked) = asked else {
+        return Ok(Language::of(""));
+    };
+    // A long question is elsewhere. A short one with large files is not, and they are not wanted here.
+    let text = asked.without_large().text();
+    if asked.is_complete() || !text.is_empty() {
+        return Ok(Language::of(&text));
+    }
+    Ok(Language::of(&whole_message(zone, asked).await?.text()))
 }
 
 fn no_answer(language: Language) -> &'static str {
@@ -191,12 +196,16 @@ fn no_answer(language: Language) -> &'static str {
 
 /// Why there is no result. What an agent says to the caller is in the history as well; what is said of an
 /// agent that broke is not, and is not told on.
-fn failed(whole: &WholeTask) -> WireError {
-    let status = whole.task.status.as_ref().map(Packed::without_large);
+async fn failed(zone: &Zone, whole: &WholeTask) -> Result<WireError, HubError> {
+    let status = whole.task.status.as_ref();
     let last = whole.messages.last().map(Packed::without_large);
-    let said = status
-        .filter(|status| last.is_some_and(|last| last.parts() == status.parts()))
-        .map(Message::text);
+    let told = status
+        .filter(|status| last.is_some_and(|last| last.parts() == status.without_large().parts()));
+    let said = match told {
+        Some(told) => Some(whole_message(zone, told).await?.text()),
+        None => None,
+    };
+    let status = status.map(Packed::without_large);
     let error = match whole.task.state {
         TaskState::Canceled => errors::of_word(ErrorWord::Canceled),
         TaskState::Rejected => {
@@ -207,7 +216,7 @@ fn failed(whole: &WholeTask) -> WireError {
             errors::of_failure(word.as_deref(), said.as_deref())
         }
     };
-    error.and("task_id", whole.task.id.as_str())
+    Ok(error.and("task_id", whole.task.id.as_str()))
 }
 
 /// What an agent says that it is doing, if it said so lately.

@@ -60,8 +60,12 @@ impl Hub {
         if let Some(free) = seat.take_if(|_| at_hand) {
             match self.say_what_is_at_hand(&mut draft)? {
                 Some(word) => {
-                    (free.begin)(Begins::Answered(word));
-                    return self.write_answered(caller, draft).await;
+                    let begun = self.write_answered(caller, draft).await?;
+                    // A repetition gives back the seat, and counts as no run.
+                    if begun.answered.is_some() {
+                        (free.begin)(Begins::Answered(word));
+                    }
+                    return Ok(begun);
                 }
                 None => seat = Some(free),
             }

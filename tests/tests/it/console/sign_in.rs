@@ -1,8 +1,9 @@
 //! Who gets in, for how long, and what they may do.
 
 use super::{CHANGE_SCOPE, CONTENT_SCOPE, Place, URL, form_token};
-use http::StatusCode;
 use http::header::SET_COOKIE;
+use http::{Request, StatusCode};
+use http_body_util::Full;
 use interzone_execution::OPERATE_SCOPE;
 use interzone_protocol::vocab::TaskState;
 
@@ -50,6 +51,11 @@ async fn a_link_lets_one_in_once() {
     let place = Place::new().await;
     let link = place.console.one_time_link();
     let path = link.strip_prefix(URL).unwrap();
+    // Whoever only looks ahead does not use it up.
+    let ahead = Request::head(path).header("host", "zone.test");
+    let ahead = (place.call)(ahead.body(Full::default()).unwrap()).await;
+    assert_eq!(ahead.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(ahead.cookies().is_empty());
     let answer = place.get(path, "").await;
     assert_eq!(answer.status, StatusCode::OK);
     let set = answer.headers[SET_COOKIE].to_str().unwrap().to_owned();
@@ -204,6 +210,7 @@ async fn every_visit_is_in_the_audit() {
     let cookie = place.by_link().await;
     let path = format!("/console/tasks/{}", task.id);
     place.page(&path, &cookie).await;
+    place.page("/console/conversations", &cookie).await;
     let answer = place
         .post(&format!("{path}/cancel"), &cookie, None, "")
         .await;
@@ -218,6 +225,8 @@ async fn every_visit_is_in_the_audit() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let of = |method: &str| lines.iter().find(|line| line["method"] == method).unwrap();
+    assert_eq!(of("console.login")["client"], "link");
+    assert_eq!(of("console.conversations")["outcome"], "ok");
     assert_eq!(of("console.task")["who"], "operator");
     assert_eq!(of("console.task")["subject"], task.id.as_str());
     assert_eq!(of("console.task.cancel")["outcome"], "refused");

@@ -1,16 +1,18 @@
 //! Answers that an agent has at hand: written with the task that asks for them, and what that costs.
 
 use super::counting::Counting;
-use super::{alice, ended, ended_after, quick, start};
+use super::{NoWebhooks, alice, ended, ended_after, quick};
 use interzone_execution::agents::DemoAgent;
-use interzone_execution::workers::{WorkerOptions, Workers};
+use interzone_execution::workers::{WorkerMetrics, WorkerOptions, Workers};
 use interzone_hub::{
     Begun, EventBody, Hub, Limits, NewTask, Once, RandomIds, Registry, Subject, SystemClock,
 };
 use interzone_protocol::vocab::{AgentId, Message, TaskId, TaskState};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 fn at_hand(text: &str) -> NewTask {
     NewTask {
@@ -20,9 +22,20 @@ fn at_hand(text: &str) -> NewTask {
     }
 }
 
+/// How many runs were told of.
+#[derive(Default)]
+struct Runs(AtomicUsize);
+
+impl WorkerMetrics for Runs {
+    fn agent_run(&self, _: &str, _: &'static str, _: Duration) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A hub with the demo agent on a store that counts, and workers that have looked around.
 struct Place {
     hub: Hub,
+    runs: Arc<Runs>,
     store: Arc<Counting>,
     _workers: Workers,
     _folder: tempfile::TempDir,
@@ -49,13 +62,21 @@ impl Place {
             settle_after: Duration::from_secs(3_600),
             ..quick("n1")
         };
-        let workers = start(&hub, options);
+        let runs = Arc::new(Runs::default());
+        let workers = Workers::start(
+            hub.clone(),
+            Arc::new(NoWebhooks),
+            options,
+            runs.clone(),
+            CancellationToken::new(),
+        );
         while !(store.was_asked_for("claim_work") && store.was_asked_for("put_record")) {
             tokio::task::yield_now().await;
         }
         store.asked();
         Self {
             hub,
+            runs,
             store,
             _workers: workers,
             _folder: folder,
@@ -179,6 +200,7 @@ async fn the_same_call_twice_is_one_task_with_one_answer() {
     let answered = [&one, &two, &three].map(|begun| begun.answered.is_some());
     assert_eq!(answered.iter().filter(|answered| **answered).count(), 1);
     assert_eq!(place.log(&one.task.id).await.len(), 4);
+    assert_eq!(place.runs.0.load(Ordering::Relaxed), 1, "runs that count");
 }
 
 /// An agent that has no seat left is not asked, whatever it has at hand.

@@ -221,6 +221,15 @@ async fn failures_come_last_too_and_what_never_began_is_answered_plainly() {
         (&json!(9), &json!("agent_failed"))
     );
     assert_eq!(last["error"]["data"]["detail"], "badly");
+    // A reason that is too long to be kept with the task is cut short, and no less told.
+    let long = params(&format!("fail {}", "why ".repeat(5_000)));
+    let all = follow(&world, asking(&token, &json!(10), &long)).await;
+    let last = all.rest().await.pop().unwrap();
+    let detail = last["error"]["data"]["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("why why ") && detail.len() < 5_000,
+        "{detail}"
+    );
     for (token, params, status, word) in [
         (&*token, json!({}), 200, "invalid_params"),
         ("rubbish", params("x"), 401, "token_invalid"),
