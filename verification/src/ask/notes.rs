@@ -70,6 +70,11 @@ struct Mark {
 #[derive(Clone)]
 pub(crate) struct Notes(pub(crate) Hub);
 
+/// Whoever wants a stop marks it for themselves: nobody's mark takes another's away.
+fn mark_key(target: &str, user: Option<&UserId>) -> String {
+    user.map_or_else(|| target.to_owned(), |user| format!("{target}/{user}"))
+}
+
 impl Notes {
     pub(super) async fn fixed(&self, question: &Question) -> Result<Option<Fixed>, HubError> {
         self.read(FIXED, &question.id).await
@@ -140,18 +145,24 @@ impl Notes {
             user: stop.user.clone(),
             at: stop.at,
         };
-        self.write(STOPS, &stop.target(), &mark, None, DAY).await?;
+        let key = mark_key(&stop.target(), stop.user.as_ref());
+        self.write(STOPS, &key, &mark, None, DAY).await?;
         Ok(())
     }
 
     /// Whether a question is to be stopped. Only who asked it may want that.
     pub(super) async fn is_marked(&self, question: &Question) -> Result<bool, HubError> {
-        let own: Option<Mark> = self.read(STOPS, &question.id).await?;
-        let all: Option<Mark> = self.read(STOPS, &question.thread_key()).await?;
-        // What is asked after everything was stopped is not meant.
-        let all = all.filter(|mark| question.asked_at <= mark.at);
-        let theirs = |mark: &Mark| mark.user.as_ref().is_none_or(|user| *user == question.user);
-        Ok(own.iter().chain(&all).any(theirs))
+        for user in [Some(&question.user), None] {
+            let own: Option<Mark> = self.read(STOPS, &mark_key(&question.id, user)).await?;
+            let all = mark_key(&question.thread_key(), user);
+            let all: Option<Mark> = self.read(STOPS, &all).await?;
+            // What is asked after everything was stopped is not meant.
+            let all = all.filter(|mark| question.asked_at <= mark.at);
+            if own.or(all).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The task that waits for an answer in a thread.

@@ -32,8 +32,19 @@ pub(super) async fn finish(job: &Job<'_>, text: &str, feedback: bool, left: &Lef
     let Some((ts, streams)) = found else {
         return post::post(job, text, feedback).await;
     };
-    if streams && let Err(error) = stop(job, &ts).await {
-        return job.came(&error);
+    if streams {
+        if let Err(error) = stop(job, &ts).await {
+            return job.came(&error);
+        }
+        // Two answers in one thread may take the same stream for their own, each while the other's call was
+        // on its way. It is theirs who ended it, and whose key it has; the other is said anew.
+        match stands(job).await {
+            Ok(stands) if stands.is_anothers(&ts, &job.effect.place) => {
+                return post::post(job, text, feedback).await;
+            }
+            Ok(_) => {}
+            Err(error) => return job.came(&error),
+        }
     }
     match post::change(job, &ts, job.key, text, feedback).await {
         Ok(()) => Carried::Arrived,
@@ -110,15 +121,16 @@ async fn stop_with(job: &Job<'_>, ts: &Ts, rest: &str, feedback: bool) -> Result
     job.desk.slack.chat_stop_stream(job.at, &stop).await
 }
 
-/// Ends a stream as it is. One that has ended is fine.
+/// Ends a stream as it is, and makes it ours. One that has ended is fine.
 async fn stop(job: &Job<'_>, ts: &Ts) -> Result<(), SlackError> {
+    let metadata = blocks::metadata(job.key);
     let stop = StopStream {
         channel: &job.effect.place.channel,
         ts,
         markdown: None,
         chunks: None,
         blocks: None,
-        metadata: None,
+        metadata: Some(&metadata),
     };
     match job.desk.slack.chat_stop_stream(job.at, &stop).await {
         // Whatever is wrong with it for good shows when it is changed. As long as it grows it cannot be.

@@ -60,6 +60,16 @@ impl Stands {
         found.map(|message| &message.ts)
     }
 
+    /// Whether this message is the answer to another question.
+    pub(super) fn is_anothers(&self, ts: &Ts, place: &Place) -> bool {
+        let mut there = self.0.iter().filter(|message| message.ts == *ts);
+        let other = |key: &str| {
+            let rest = key.strip_prefix(&*place.question);
+            !rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        there.any(|message| key_of(message).is_some_and(other))
+    }
+
     /// Whether a file hangs there.
     pub(super) fn has_file(&self, file: &FileId) -> bool {
         let mut files = self.0.iter().flat_map(|message| &message.files);

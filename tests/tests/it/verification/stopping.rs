@@ -165,15 +165,18 @@ async fn what_is_stopped_before_it_began_is_not_begun() {
     let team = seed::TEAM.parse().unwrap();
     let channel = seed::DM_ALEX.parse().unwrap();
     let question = Question::id_of(&team, &channel, &ts.parse().unwrap());
-    let payload = json!({
-        "type": "block_actions", "team": {"id": seed::TEAM}, "user": {"id": seed::ALEX},
-        // Of a message for one person alone Slack does not always say in which thread it is.
-        "container": {"message_ts": "1.5", "channel_id": seed::DM_ALEX, "is_ephemeral": true},
-        "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": "9.9"}],
-    });
-    let payload = bytes::Bytes::from(payload.to_string());
     let zone = &world.running().zone;
-    assert_eq!(zone.envelope("interactive", payload).await, Ack::Done);
+    // Somebody else's wish counts for nothing, and takes nobody's away.
+    for (user, at) in [(seed::ALEX, "9.9"), (seed::MALLORY, "10.1")] {
+        let payload = json!({
+            "type": "block_actions", "team": {"id": seed::TEAM}, "user": {"id": user},
+            // Of a message for one person alone Slack does not always say in which thread it is.
+            "container": {"message_ts": "1.5", "channel_id": seed::DM_ALEX, "is_ephemeral": true},
+            "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": at}],
+        });
+        let payload = bytes::Bytes::from(payload.to_string());
+        assert_eq!(zone.envelope("interactive", payload).await, Ack::Done);
+    }
     let hub = &world.running().hub;
     let waiting = async {
         let key = [interzone_verification::ERRAND_CHANNEL.to_owned()];

@@ -132,11 +132,18 @@ impl SlackError {
 
     /// Whether Slack said no with a word that we have never heard of: it may be for good or for now, and
     /// who can afford it tries a few times before it counts as for good.
+    /// So is a refusal without any word of Slack's, which may be a proxy's on the way.
     pub fn is_puzzling(&self) -> bool {
-        matches!(self, Self::Said { word, .. } if {
-            let word = word.as_str();
-            [UNCERTAIN, PASSING, FINAL].iter().all(|words| !words.contains(&word))
-        })
+        match self {
+            Self::Said { word, .. } => {
+                let word = word.as_str();
+                [UNCERTAIN, PASSING, FINAL]
+                    .iter()
+                    .all(|words| !words.contains(&word))
+            }
+            Self::Status { status, .. } => (400..500).contains(status) && !self.may_pass(),
+            _ => false,
+        }
     }
 
     /// Whether Slack may have done what it was asked. Look before you ask again.

@@ -470,6 +470,11 @@ fn a_word_is_known_passing_or_puzzling() {
     }
     let unreadable = SlackError::Unreadable { what: "x" };
     assert!(!unreadable.is_puzzling());
+    // What a proxy says in Slack's place is no last word.
+    for (status, puzzling, pass) in [(403, true, false), (429, false, true), (502, false, true)] {
+        let error = SlackError::Status { what: "x", status };
+        assert_eq!((error.is_puzzling(), error.may_pass()), (puzzling, pass));
+    }
 }
 
 #[tokio::test]
