@@ -38,7 +38,7 @@ pub(super) async fn finish(job: &Job<'_>, text: &str, feedback: bool, left: &Lef
         }
         // Two answers in one thread may take the same stream for their own, each while the other's call was
         // on its way. It is theirs who ended it, and whose key it has; the other is said anew.
-        match stands(job).await {
+        match Stands::read(job.desk, job.at, &job.effect.place).await {
             Ok(stands) if stands.is_anothers(&ts, &job.effect.place) => {
                 return post::post(job, text, feedback).await;
             }
