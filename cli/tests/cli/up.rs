@@ -170,7 +170,7 @@ fn two_variables_are_enough_for_slack_by_its_events() {
     let kept = folder.path().join(".interzone");
     let files = interzone_edge::tls::DevCa::open_or_make(&kept, &[]).unwrap();
     // As an `up` before this one left it.
-    std::fs::write(kept.join("up.lock"), "").unwrap();
+    fs::write(kept.join("up.lock"), "").unwrap();
     let slack = runtime
         .block_on(Playground::start(PlaygroundOptions {
             bot_token: BOT.into(),
