@@ -62,7 +62,6 @@ pub(crate) struct Running {
 
 #[derive(Serialize, Deserialize)]
 struct Mark {
-    user: Option<UserId>,
     at: Timestamp,
 }
 
@@ -141,10 +140,7 @@ impl Notes {
 
     /// Marks something to be stopped, whether it has begun or not.
     pub(crate) async fn mark(&self, stop: &Stop) -> Result<(), HubError> {
-        let mark = Mark {
-            user: stop.user.clone(),
-            at: stop.at,
-        };
+        let mark = Mark { at: stop.at };
         let key = mark_key(&stop.target(), stop.user.as_ref());
         self.write(STOPS, &key, &mark, None, DAY).await?;
         Ok(())

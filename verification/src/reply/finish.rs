@@ -50,16 +50,12 @@ pub(super) async fn finish(job: &Job<'_>, text: &str, feedback: bool, left: &Lef
         Ok(()) => Carried::Arrived,
         // Somebody took it away, or it can be changed no more; the answer must stand there all the same.
         Err(error) if is_gone(&error) => post::post(job, text, feedback).await,
-        Err(error) if post::is_too_long(&error) => match stands(job).await {
+        Err(error) if post::is_too_long(&error) => match post::stands(job).await {
             Ok(stands) => post::in_parts(job, Some(&ts), text, feedback, &stands).await,
             Err(error) => job.came(&error),
         },
         Err(error) => job.came(&error),
     }
-}
-
-async fn stands(job: &Job<'_>) -> Result<Stands, SlackError> {
-    post::stands(job).await
 }
 
 /// What is missing of a text of which this much was said; nothing if it was something else.
