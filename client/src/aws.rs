@@ -3,6 +3,7 @@
 
 mod agentcore;
 mod credentials;
+mod network;
 mod signer;
 
 pub use agentcore::{AgentCore, AgentCoreAuth, AgentCoreOptions};

@@ -1,9 +1,11 @@
 //! Credentials for AWS: given, or found by AWS's own chain and kept until shortly before they expire.
 //! Many who need them at once wait for one look. No lock is held while anybody waits.
 
+use super::network::Network;
 use super::signer::SignError;
 use aws_config::Region;
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
+use aws_config::provider_config::ProviderConfig;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use futures_util::FutureExt;
@@ -48,8 +50,18 @@ impl Keys {
     }
 
     pub(super) async fn default_chain(region: &str) -> Self {
-        let chain = DefaultCredentialsChain::builder().region(Region::new(region.to_owned()));
-        Self::from_source(SharedCredentialsProvider::new(chain.build().await))
+        let region = Region::new(region.to_owned());
+        let mut config = ProviderConfig::default().with_region(Some(region.clone()));
+        match Network::new() {
+            Ok(network) => config = config.with_http_client(network),
+            // Environment and files are still there to look at.
+            Err(error) => {
+                tracing::warn!(%error, "credentials for AWS cannot be fetched over the network");
+            }
+        }
+        let chain = DefaultCredentialsChain::builder();
+        let chain = chain.configure(config).region(region).build().await;
+        Self::from_source(SharedCredentialsProvider::new(chain))
     }
 
     fn from_source(source: SharedCredentialsProvider) -> Self {
