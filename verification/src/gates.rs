@@ -77,7 +77,10 @@ pub(crate) enum Passed {
     /// It cannot be said now.
     Later {
         why: String,
+        /// How long Slack wants to be left alone, if that is why.
         after: Option<Duration>,
+        /// In which the user is told if it takes too long.
+        language: Language,
     },
 }
 
@@ -150,6 +153,7 @@ impl Gates {
                 return Passed::Later {
                     why: error.to_string(),
                     after: None,
+                    language,
                 };
             }
             Ok(Some(after)) => return refused(Refusal::RateLimited { after }, "rate_limited"),
@@ -172,7 +176,15 @@ impl Gates {
         self.people.forget(team, user);
     }
 
-    /// The language for a question, when nothing is known of who asked it.
+    /// The language for a question of somebody of whom Slack tells nothing now: the one that they had
+    /// when it did, or else the one that they write.
+    pub(crate) fn language_for(&self, question: &Question) -> Language {
+        let known = self.people.last_known(&question.team, &question.user);
+        let locale = known.as_ref().and_then(|known| known.locale.as_deref());
+        self.language(locale, &question.text)
+    }
+
+    /// The language for somebody, by what is known of them.
     pub(crate) fn language(&self, locale: Option<&str>, text: &str) -> Language {
         let configured = self.options.language;
         configured.unwrap_or_else(|| Language::of(locale, text))
@@ -186,11 +198,10 @@ impl Gates {
             people.channel(at, &question.team, &question.channel),
             people.team(at, &question.team),
         );
-        let locale = match &user {
-            Ok(user) => user.locale.as_deref(),
-            Err(_) => None,
+        let language = match &user {
+            Ok(user) => self.language(user.locale.as_deref(), &question.text),
+            Err(_) => self.language_for(question),
         };
-        let language = self.language(locale, &question.text);
         let not_there = |error: SlackError| missing(&error, language);
         let (user, channel) = (user.map_err(not_there)?, channel.map_err(not_there)?);
         team.map_err(not_there)?;
@@ -260,6 +271,7 @@ fn missing(error: &SlackError, language: Language) -> Passed {
         return Passed::Later {
             why: error.to_string(),
             after: error.retry_after(),
+            language,
         };
     }
     tracing::error!(%error, "who asks cannot be found out; this is for the operator to mend");

@@ -66,6 +66,10 @@ pub enum Refusal {
     },
     /// The app lacks a permission in Slack.
     MissingPermission,
+    /// Slack wants to be left alone for longer than anybody waits for an answer.
+    Busy,
+    /// Something went wrong, again and again, before it was known whether they may ask.
+    Fault,
 }
 
 /// Why a file that came with a question was left out.

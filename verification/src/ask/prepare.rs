@@ -3,7 +3,7 @@
 
 use super::notes::Fixed;
 use super::{Asking, NotYet};
-use crate::attachments::{self, FileLimits, NotNow};
+use crate::attachments::{self, FileLimits, NotNow, Patience};
 use crate::context::Reader;
 use crate::gates::Known;
 use crate::question::{Question, SharedFile};
@@ -96,10 +96,13 @@ impl Asking<'_> {
     }
 
     async fn fetch(&self, at: &Installation) -> Result<attachments::Fetched, NotNow> {
-        let ask = &self.zone.ask;
-        let patient = self.attempt < ask.attempts;
         let files = &self.question.files;
-        attachments::fetch(&self.zone.slack, at, files, &ask.files, patient).await
+        let patience = Patience {
+            tries: self.may_try_again().await,
+            left: self.left(),
+        };
+        let limits = &self.zone.ask.files;
+        attachments::fetch(&self.zone.slack, at, files, limits, patience).await
     }
 
     /// Memory for the files, as much as they may take.
@@ -110,10 +113,7 @@ impl Asking<'_> {
             return Ok(None);
         }
         let room = self.zone.file_room.acquire_many(pages).await;
-        let closed = |_| NotYet {
-            why: "the zone is closing".to_owned(),
-            after: None,
-        };
+        let closed = |_| NotYet::failed("the zone is closing");
         room.map(Some).map_err(closed)
     }
 }

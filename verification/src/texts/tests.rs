@@ -55,6 +55,8 @@ fn refusals() -> Vec<Refusal> {
             limit: 4_000,
         },
         Refusal::MissingPermission,
+        Refusal::Busy,
+        Refusal::Fault,
     ]
 }
 

@@ -1,0 +1,108 @@
+//! What happens while Slack or the store cannot say who asks: waits that end, faults that are told, and
+//! decisions that stand.
+
+use super::{Setup, World};
+use interzone_playground::seed;
+use interzone_protocol::zone::MessageKey;
+use interzone_verification::{AskOptions, Language, texts};
+use std::time::Duration;
+
+/// Within a call, a wait is no longer than this many seconds; a longer one puts the question off.
+const LONG: u64 = 4;
+
+fn within(budget: u64, attempts: u32) -> Setup {
+    Setup {
+        ask: AskOptions {
+            budget: Duration::from_secs(budget),
+            attempts,
+            ..AskOptions::default()
+        },
+        ..Setup::default()
+    }
+}
+
+fn busy(language: Language) -> &'static str {
+    texts::error(language, MessageKey::Busy)
+}
+
+#[tokio::test]
+async fn whoever_would_wait_for_too_long_is_told_at_once_in_their_language() {
+    let world = World::with(within(20, 3)).await;
+    let slack = &world.playground;
+    let ts = slack.post(seed::HANA, seed::DM_HANA, "hello").unwrap();
+    assert_eq!(world.sign(seed::DM_HANA, &ts).await, "white_check_mark");
+    world.quiet().await;
+    // Nobody knows yet who Alex is, and of Hana it is known, but not where she is.
+    slack.faults().rate_limit("users.info", 3_600, 1);
+    slack.faults().rate_limit("conversations.info", 3_600, 2);
+    slack
+        .post(seed::ALEX, seed::GENERAL, "@interzone hello")
+        .unwrap();
+    assert_eq!(world.told(seed::ALEX).await, busy(Language::En));
+    slack
+        .post(seed::HANA, seed::GENERAL, "@interzone hello")
+        .unwrap();
+    assert_eq!(world.told(seed::HANA).await, busy(Language::Ja));
+    world.quiet().await;
+    assert_eq!(world.agent.asked().len(), 1);
+    let audited = world.audited(3).await;
+    assert_eq!(audited.len(), 3, "{audited:?}");
+    assert!(
+        audited[1..]
+            .iter()
+            .all(|line| line["outcome"] == "slack_busy")
+    );
+}
+
+#[tokio::test]
+async fn a_wait_is_kept_to_and_its_time_goes_on_over_a_restart() {
+    let mut world = World::with(within(LONG + 2, 3)).await;
+    world.playground.faults().rate_limit("users.info", LONG, 2);
+    let asked = tokio::time::Instant::now();
+    world
+        .playground
+        .post(seed::ALEX, seed::DM_ALEX, "hello")
+        .unwrap();
+    let waits = async {
+        let channel = [interzone_verification::ASK_CHANNEL.to_owned()];
+        let far = Duration::from_secs(LONG - 2);
+        let hub = &world.running().hub;
+        loop {
+            let due = world.store.next_due(&channel).await.unwrap();
+            let calls = world
+                .playground
+                .look(|workspace| workspace.calls_of("users.info").len());
+            if calls == 1 && due.is_some_and(|due| due.since(hub.now()) > far) {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::PATIENCE, waits).await.unwrap();
+    world.crash().await;
+    world.start().await;
+    assert_eq!(world.told(seed::ALEX).await, busy(Language::En));
+    assert!(
+        asked.elapsed() >= Duration::from_secs(LONG),
+        "it was kept to"
+    );
+    world.quiet().await;
+    let calls = world
+        .playground
+        .look(|workspace| workspace.calls_of("users.info").len());
+    assert_eq!(calls, 2);
+    assert!(world.agent.asked().is_empty());
+    assert_eq!(world.audited(1).await[0]["outcome"], "slack_busy");
+}
+
+#[tokio::test]
+async fn to_be_put_off_by_slack_takes_no_try() {
+    let world = World::with(within(60, 2)).await;
+    let slack = &world.playground;
+    slack.faults().rate_limit("users.info", LONG, 1);
+    // More calls than a client makes in one try, and no more than in two.
+    world.agent.be_away(5);
+    let ts = slack.post(seed::ALEX, seed::DM_ALEX, "hello").unwrap();
+    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "white_check_mark");
+    assert_eq!(world.agent.asked().len(), 1);
+}
