@@ -79,10 +79,7 @@ impl Carrier for Asker {
             question: &question,
             attempt: entry.attempt,
         };
-        let language = zone.gates.language_for(&question);
-        let left = Left::unknown();
-        let ended = asking.fail(&left, language, ErrorWord::InternalError);
-        if let Err(NotYet { why, .. }) = ended.await {
+        if let Err(NotYet { why, .. }) = asking.give_up().await {
             tracing::error!(
                 event = question.event_id,
                 why,
@@ -173,6 +170,17 @@ impl Asking<'_> {
                 self.go_on(&at, prepared, live).await
             }
         }
+    }
+
+    /// Ends it after its last try.
+    async fn give_up(&self) -> Result<(), NotYet> {
+        let language = self.zone.gates.language_for(self.question);
+        let word = ErrorWord::InternalError;
+        if self.notes.fixed(self.question).await?.is_some() {
+            return self.fail(&Left::unknown(), language, word).await;
+        }
+        // Whether they may ask was never known, so others do not read of it.
+        self.refuse(language, &Refusal::Fault, word.name()).await
     }
 
     fn live(&self, at: &Arc<Installation>, language: Language) -> Live {

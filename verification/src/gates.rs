@@ -267,7 +267,8 @@ fn missing(error: &SlackError, language: Language) -> Passed {
     if UNKNOWN.contains(&word) {
         return refused(Refusal::UnknownEntity, "unknown_entity");
     }
-    if error.may_pass() {
+    // What nobody understands, such as the page of a proxy, says nothing about anybody.
+    if error.may_pass() || error.is_puzzling() {
         return Passed::Later {
             why: error.to_string(),
             after: error.retry_after(),
@@ -349,6 +350,21 @@ mod tests {
         ));
         assert!(matches!(passed("token_revoked"), Passed::Mute { .. }));
         assert!(matches!(passed("internal_error"), Passed::Later { .. }));
+        for riddle in ["a_word_of_tomorrow", "unknown_error"] {
+            let later = passed(riddle);
+            assert!(
+                matches!(later, Passed::Later { after: None, .. }),
+                "{riddle}"
+            );
+        }
+        for status in [400, 401, 403, 404, 410] {
+            let what = Method::UsersInfo.name();
+            let page = missing(&SlackError::Status { what, status }, Language::En);
+            assert!(
+                matches!(page, Passed::Later { after: None, .. }),
+                "{status}"
+            );
+        }
         let busy = SlackError::RateLimited {
             method: Method::UsersInfo,
             after: Duration::from_secs(7),

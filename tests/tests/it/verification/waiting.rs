@@ -106,3 +106,34 @@ async fn to_be_put_off_by_slack_takes_no_try() {
     assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "white_check_mark");
     assert_eq!(world.agent.asked().len(), 1);
 }
+
+#[tokio::test]
+async fn what_nobody_understands_of_slack_is_asked_again() {
+    let world = World::new().await;
+    let slack = &world.playground;
+    slack.faults().refuse("users.info", "a_word_of_tomorrow", 1);
+    slack.faults().status("conversations.info", 404, 1);
+    let ts = slack.post(seed::ALEX, seed::DM_ALEX, "hello").unwrap();
+    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "white_check_mark");
+    assert_eq!(world.audited(1).await[0]["outcome"], "answered");
+}
+
+#[tokio::test]
+async fn what_nobody_ever_understands_is_told_as_a_fault_to_the_asker_alone() {
+    let mut setup = Setup::default();
+    setup.workers.asks.retry.attempts = 3;
+    let world = World::with(setup).await;
+    let slack = &world.playground;
+    slack.faults().status("users.info", 404, 3);
+    let ts = slack
+        .post(seed::ALEX, seed::GENERAL, "@interzone hello")
+        .unwrap();
+    let fault = texts::error(Language::En, MessageKey::Generic);
+    assert_eq!(world.told(seed::ALEX).await, fault);
+    world.quiet().await;
+    assert!(world.answers(seed::GENERAL, &ts).is_empty());
+    assert_eq!(world.audited(1).await[0]["outcome"], "internal_error");
+    // It was not kept that there is no such user.
+    let again = slack.post(seed::ALEX, seed::DM_ALEX, "hello").unwrap();
+    assert_eq!(world.sign(seed::DM_ALEX, &again).await, "white_check_mark");
+}
