@@ -5,6 +5,7 @@
 mod tests;
 
 use crate::question::SharedFile;
+use crate::signs::is_blank;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::tokens::Installation;
 use crate::texts::LeftOut;
@@ -197,7 +198,7 @@ async fn one(
 }
 
 fn named(name: &str, file: &SharedFile) -> String {
-    if name.trim().is_empty() {
+    if is_blank(name) {
         file.id.to_string()
     } else {
         name.to_owned()

@@ -2,11 +2,13 @@
 //! follow. Nothing is asked here.
 
 use super::notes::Fixed;
+use super::run::text;
 use super::{Asking, NotYet};
 use crate::attachments::{self, FileLimits, NotNow, Patience};
 use crate::context::Reader;
 use crate::gates::Known;
 use crate::question::{Question, SharedFile};
+use crate::signs::is_blank;
 use crate::slack::tokens::Installation;
 use crate::texts::LeftOut;
 use interzone_protocol::zone::{Attachment, ErrorWord};
@@ -118,9 +120,10 @@ impl Asking<'_> {
     }
 }
 
-/// Why there is nothing to ask, if all that was asked was in files and none of them goes along.
+/// Why there is nothing to ask, if there is no text and none of the files goes along.
 pub(super) fn nothing_left(question: &Question, ready: &Ready<'_>) -> Option<ErrorWord> {
-    if !question.text.is_empty() || !ready.attachments.is_empty() {
+    // Where Slack did not say who we are, the mention of us was all of the text until now.
+    if !is_blank(&text(question, &ready.fixed)) || !ready.attachments.is_empty() {
         return None;
     }
     let why = ready.fixed.left_out.first().map(|(_, why)| *why);

@@ -6,6 +6,7 @@ use super::{Asking, NotYet, Notes};
 use crate::context::mentions;
 use crate::question::Question;
 use crate::reply::Live;
+use crate::signs::straight;
 use crate::slack::tokens::Installation;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -83,7 +84,7 @@ impl Asking<'_> {
                     let (notes, question) = (self.notes.clone(), self.question.clone());
                     beside.spawn(begun(notes, question, task_id, self.client()));
                 }
-                ExecuteEvent::Status(line) => live.status(&line),
+                ExecuteEvent::Status(line) => live.status(&straight(&line)),
                 ExecuteEvent::Text(more) => live.text(&more),
                 // A file is posted when all is there.
                 _ => {}
@@ -110,7 +111,7 @@ impl Asking<'_> {
                 Ok(TaskOutcome::Failed(fault)) => return Ok(failed(fault.data.as_ref())),
                 Ok(TaskOutcome::Running(line)) => {
                     live.begun();
-                    line.iter().for_each(|line| live.status(line));
+                    line.iter().for_each(|line| live.status(&straight(line)));
                 }
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Ok(Outcome::Failed(error.error_word())),
@@ -197,7 +198,7 @@ async fn begun(notes: Notes, question: Question, task_id: String, client: Client
 }
 
 /// What was asked, without the mention of us and with others by their names.
-fn text(question: &Question, fixed: &Fixed) -> String {
+pub(super) fn text(question: &Question, fixed: &Fixed) -> String {
     let text = match &fixed.own {
         Some(own) => {
             let mention = format!("<@{own}>");

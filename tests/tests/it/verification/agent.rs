@@ -176,7 +176,7 @@ fn begin(task: &Task, params: &Value) -> End {
     let text = params["text"].as_str().unwrap();
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     match word {
-        "wait" => None,
+        "wait" | "status" => None,
         "ask" => {
             let mut asks = success(task, rest);
             asks["state"] = json!("input_required");
@@ -214,17 +214,22 @@ fn whole(message: &Value) -> Response<ByteStream> {
         .unwrap()
 }
 
-/// The events of a call: that it has begun, a first text, and then what came of it.
+/// The events of a call: that it has begun, a first text or only the status that it is to have, and then
+/// what came of it.
 fn told(id: Value, task: Arc<Task>) -> Response<ByteStream> {
     let event = |message: Value| Ok(Bytes::from(format!("event: message\ndata: {message}\n\n")));
     let progress = |sequence: u64, name: &str, what: &str| {
         let params = json!({"task_id": task.id, "sequence": sequence, name: what});
         event(json!({"jsonrpc": "2.0", "method": "task.progress", "params": params}))
     };
-    let first = stream::iter([
-        progress(1, "status", "thinking"),
-        progress(2, "text_delta", "You "),
-    ]);
+    let first = match task.text.strip_prefix("status ") {
+        Some(line) => vec![progress(1, "status", line)],
+        None => vec![
+            progress(1, "status", "thinking"),
+            progress(2, "text_delta", "You "),
+        ],
+    };
+    let first = stream::iter(first);
     let mut end = task.end.subscribe();
     let last = async move {
         let end = end
