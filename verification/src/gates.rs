@@ -3,26 +3,21 @@
 //! ever an error to Slack.
 
 mod people;
+mod rate;
 
 pub(crate) use people::People;
 
 use crate::policy::{Asker, Policy};
 use crate::question::Question;
+use crate::signs::is_blank;
 use crate::slack::api::SlackError;
 use crate::slack::api::users::User;
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::texts::{Language, Refusal};
-use interzone_hub::{Charge, Hub, HubError, Rate};
+use interzone_hub::Hub;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How long it is remembered that a question was charged.
-const CHARGED: Duration = Duration::from_secs(24 * 3_600);
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// How many refusals a minute are told to one user.
-const TOLD: u32 = 5;
 
 /// Words by which Slack says that somebody or something is not there, or not for us.
 const UNKNOWN: &[&str] = &[
@@ -107,26 +102,6 @@ impl Gates {
         }
     }
 
-    /// Whether somebody who is refused is told so once more: often enough to be read, and not without end.
-    /// It is charged once for a question. What is asked again was not told the first time, so it is told
-    /// then: a few words too many are better than a refusal that nobody hears of.
-    ///
-    /// # Errors
-    /// The store did not do it.
-    pub(crate) async fn may_tell(&self, question: &Question) -> Result<bool, HubError> {
-        let once = [format!("slack/told/{}", question.id)];
-        if !self.hub.receive(&once, CHARGED, Vec::new()).await? {
-            return Ok(true);
-        }
-        let key = format!("slack/told/{}/{}", question.team, question.user);
-        let rate = Rate {
-            limit: TOLD,
-            window: MINUTE,
-        };
-        let charge = self.hub.charge(&key, rate, 1).await?;
-        Ok(matches!(charge, Charge::Allowed { .. }))
-    }
-
     /// Lets a question through, or says why not.
     pub(crate) async fn pass(&self, question: &Question, at: &Installation) -> Passed {
         let known = match self.exists(question, at).await {
@@ -159,7 +134,9 @@ impl Gates {
             Ok(Some(after)) => return refused(Refusal::RateLimited { after }, "rate_limited"),
             Ok(None) => {}
         }
-        if question.text.is_empty() && question.files.is_empty() {
+        // Of what is too long only the beginning is kept, and that may be blank.
+        let blank = is_blank(&question.text) && question.too_long.is_none();
+        if blank && question.files.is_empty() {
             return refused(Refusal::Empty, "empty");
         }
         let limit = self.options.input_chars;
@@ -218,27 +195,6 @@ impl Gates {
             user,
             home,
             language,
-        })
-    }
-
-    /// Charges a question once, however often it is tried. Answers how long to wait if it is too much.
-    async fn charge(&self, question: &Question) -> Result<Option<Duration>, HubError> {
-        let limit = self.options.requests_per_minute;
-        if limit == 0 {
-            return Ok(None);
-        }
-        let once = [format!("slack/charged/{}", question.id)];
-        if !self.hub.receive(&once, CHARGED, Vec::new()).await? {
-            return Ok(None);
-        }
-        let key = format!("slack/{}/{}", question.team, question.user);
-        let rate = Rate {
-            limit,
-            window: MINUTE,
-        };
-        Ok(match self.hub.charge(&key, rate, 1).await? {
-            Charge::Allowed { .. } => None,
-            Charge::Refused { retry_after } => Some(retry_after),
         })
     }
 }

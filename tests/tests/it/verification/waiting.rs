@@ -1,9 +1,11 @@
 //! What happens while Slack or the store cannot say who asks: waits that end, faults that are told, and
 //! decisions that stand.
 
-use super::{Setup, World};
-use interzone_playground::seed;
+use super::{PATIENCE, Setup, World};
+use crate::workers::counting::Counting;
+use interzone_playground::{Upload, seed};
 use interzone_protocol::zone::MessageKey;
+use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use interzone_verification::{AskOptions, Language, texts};
 use std::time::Duration;
 
@@ -63,22 +65,20 @@ async fn a_wait_is_kept_to_and_its_time_goes_on_over_a_restart() {
         .playground
         .post(seed::ALEX, seed::DM_ALEX, "hello")
         .unwrap();
+    // While it is tried it is held for longer, and due by then.
     let waits = async {
         let channel = [interzone_verification::ASK_CHANNEL.to_owned()];
-        let far = Duration::from_secs(LONG - 2);
+        let waits = Duration::from_secs(LONG - 2)..=Duration::from_secs(LONG);
         let hub = &world.running().hub;
-        loop {
-            let due = world.store.next_due(&channel).await.unwrap();
-            let calls = world
-                .playground
-                .look(|workspace| workspace.calls_of("users.info").len());
-            if calls == 1 && due.is_some_and(|due| due.since(hub.now()) > far) {
-                break;
-            }
+        let due = async || world.store.next_due(&channel).await.unwrap();
+        while !due()
+            .await
+            .is_some_and(|due| waits.contains(&due.since(hub.now())))
+        {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(super::PATIENCE, waits).await.unwrap();
+    tokio::time::timeout(PATIENCE, waits).await.unwrap();
     world.crash().await;
     world.start().await;
     assert_eq!(world.told(seed::ALEX).await, busy(Language::En));
@@ -136,4 +136,62 @@ async fn what_nobody_ever_understands_is_told_as_a_fault_to_the_asker_alone() {
     // It was not kept that there is no such user.
     let again = slack.post(seed::ALEX, seed::DM_ALEX, "hello").unwrap();
     assert_eq!(world.sign(seed::DM_ALEX, &again).await, "white_check_mark");
+}
+
+#[tokio::test]
+async fn a_question_that_was_too_much_is_so_however_often_it_is_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("verification.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).await;
+    let store = Counting::new(store.unwrap());
+    let setup = Setup {
+        per_minute: 2,
+        ..Setup::default()
+    };
+    let world = World::on(store.clone(), setup, folder).await;
+    let slack = &world.playground;
+    for text in ["one", "two"] {
+        let ts = slack.post(seed::ALEX, seed::DM_ALEX, text).unwrap();
+        assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "white_check_mark");
+        world.quiet().await;
+    }
+    // The refusal is decided, and at first it can be written neither that it is told nor that it ended.
+    for (text, audited, claim) in [
+        ("three", 3, "inbox/slack/told/"),
+        ("four", 4, "inbox/slack/ended/"),
+    ] {
+        store.fail_claims(claim, 2);
+        slack.post(seed::ALEX, seed::DM_ALEX, text).unwrap();
+        let lines = world.audited(audited).await;
+        assert_eq!(lines[audited - 1]["outcome"], "rate_limited", "{text}");
+        world.quiet().await;
+        assert_eq!(store.left_to_fail(), 0, "it has failed as told");
+    }
+    assert_eq!(world.agent.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn a_question_that_is_tried_again_is_charged_once() {
+    let world = World::with(Setup {
+        per_minute: 2,
+        ..Setup::default()
+    })
+    .await;
+    let slack = &world.playground;
+    slack.faults().status("download", 503, 2);
+    let first = slack
+        .upload(&Upload {
+            user: seed::ALEX,
+            channel: seed::DM_ALEX,
+            text: "read this",
+            files: vec![("a.txt".to_owned(), "hello".into())],
+            ..Upload::default()
+        })
+        .unwrap();
+    assert_eq!(world.sign(seed::DM_ALEX, &first).await, "white_check_mark");
+    let second = slack.post(seed::ALEX, seed::DM_ALEX, "two").unwrap();
+    assert_eq!(world.sign(seed::DM_ALEX, &second).await, "white_check_mark");
+    slack.post(seed::ALEX, seed::DM_ALEX, "three").unwrap();
+    world.told(seed::ALEX).await;
+    assert_eq!(world.agent.asked().len(), 2);
 }
