@@ -5,6 +5,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::signs::is_blank;
 use interzone_protocol::zone::{ErrorWord, MessageKey};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -174,7 +175,7 @@ fn shown(name: &str) -> String {
     };
     let whole: String = name.chars().filter(visible).collect();
     let whole = whole.trim().replace('`', "'");
-    if whole.is_empty() {
+    if is_blank(&whole) {
         return "`?`".to_owned();
     }
     let short: String = whole.chars().take(LONGEST_NAME).collect();

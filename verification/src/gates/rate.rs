@@ -49,8 +49,9 @@ impl Gates {
         Ok(record.and_then(|record| serde_json::from_str(&record.value).ok()))
     }
 
-    /// Nothing is let through or refused before it is written which. Where that fails, nobody has heard of
-    /// it and it is decided anew: at worst the question is charged twice, and never for nothing.
+    /// Nothing is let through or refused before it is written which. Where that cannot be written, nobody
+    /// has heard of it, and it is decided anew: at worst the question is charged twice, and it is never let
+    /// through for nothing.
     async fn decide(&self, question: &Question, limit: u32) -> Result<Decided, HubError> {
         let key = format!("slack/{}/{}", question.team, question.user);
         let rate = Rate {

@@ -28,6 +28,8 @@ pub(super) struct Agent {
     calls: Mutex<u32>,
     /// How many calls find nobody there.
     away: Mutex<u32>,
+    /// For how many seconds whoever finds nobody there is told to wait.
+    back_in: Mutex<Option<u32>>,
 }
 
 impl Agent {
@@ -52,6 +54,12 @@ impl Agent {
     /// The next calls find nobody there.
     pub(super) fn be_away(&self, calls: u32) {
         *self.away.lock().unwrap() = calls;
+    }
+
+    /// From now on calls find nobody there, and are told to come again after so many seconds.
+    pub(super) fn be_back_in(&self, seconds: u32) {
+        *self.back_in.lock().unwrap() = Some(seconds);
+        self.be_away(u32::MAX);
     }
 
     /// Lets everything that waits be done.
@@ -80,7 +88,10 @@ impl Agent {
             let mut away = self.away.lock().unwrap();
             if *away > 0 {
                 *away -= 1;
-                let nobody = Response::builder().status(503);
+                let mut nobody = Response::builder().status(503);
+                if let Some(seconds) = *self.back_in.lock().unwrap() {
+                    nobody = nobody.header("retry-after", seconds);
+                }
                 return nobody.body(stream::empty().boxed()).unwrap();
             }
         }

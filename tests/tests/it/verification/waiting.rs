@@ -108,6 +108,17 @@ async fn to_be_put_off_by_slack_takes_no_try() {
 }
 
 #[tokio::test]
+async fn an_execution_zone_that_is_away_for_too_long_is_told_at_once() {
+    let world = World::with(within(60, 3)).await;
+    let slack = &world.playground;
+    world.agent.be_back_in(3_600);
+    let ts = slack.post(seed::ALEX, seed::DM_ALEX, "hello").unwrap();
+    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "x");
+    world.quiet().await;
+    assert!(world.agent.asked().is_empty());
+}
+
+#[tokio::test]
 async fn what_nobody_understands_of_slack_is_asked_again() {
     let world = World::new().await;
     let slack = &world.playground;
