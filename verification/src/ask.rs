@@ -7,6 +7,7 @@
 //! is, is one commit that is made once.
 
 mod notes;
+mod patience;
 mod prepare;
 mod run;
 
@@ -54,7 +55,16 @@ impl Carrier for Asker {
         };
         match asking.whole().await {
             Ok(()) => Carried::Arrived,
-            Err(NotYet { why, after }) => Carried::Later { why, after },
+            Err(NotYet {
+                why,
+                after,
+                put_off,
+            }) => {
+                if put_off {
+                    asking.was_put_off().await;
+                }
+                Carried::Later { why, after }
+            }
         }
     }
 
@@ -69,10 +79,7 @@ impl Carrier for Asker {
             question: &question,
             attempt: entry.attempt,
         };
-        let language = zone.gates.language(None, &question.text);
-        let left = Left::unknown();
-        let ended = asking.fail(&left, language, ErrorWord::InternalError);
-        if let Err(NotYet { why, .. }) = ended.await {
+        if let Err(NotYet { why, .. }) = asking.give_up().await {
             tracing::error!(
                 event = question.event_id,
                 why,
@@ -86,14 +93,23 @@ impl Carrier for Asker {
 struct NotYet {
     why: String,
     after: Option<Duration>,
+    /// Whether it is Slack that says so: then it was no try.
+    put_off: bool,
+}
+
+impl NotYet {
+    fn failed(why: impl ToString) -> Self {
+        Self {
+            why: why.to_string(),
+            after: None,
+            put_off: false,
+        }
+    }
 }
 
 impl From<HubError> for NotYet {
     fn from(error: HubError) -> Self {
-        Self {
-            why: error.to_string(),
-            after: None,
-        }
+        Self::failed(error)
     }
 }
 
@@ -102,6 +118,7 @@ impl From<NotNow> for NotYet {
         Self {
             why: not_now.why,
             after: not_now.after,
+            put_off: not_now.after.is_some(),
         }
     }
 }
@@ -128,12 +145,7 @@ impl Asking<'_> {
                 tracing::warn!(team = %question.team, "a workspace without a token asks");
                 return self.end(Vec::new(), "no_token").await;
             }
-            Err(error) => {
-                return Err(NotYet {
-                    why: error.to_string(),
-                    after: None,
-                });
-            }
+            Err(error) => return Err(NotYet::failed(error)),
         };
         // Where Slack does not say who we are, our own words come as anybody's.
         if at.bot_user.as_ref() == Some(&question.user) {
@@ -160,6 +172,17 @@ impl Asking<'_> {
         }
     }
 
+    /// Ends it after its last try.
+    async fn give_up(&self) -> Result<(), NotYet> {
+        let language = self.zone.gates.language_for(self.question);
+        let word = ErrorWord::InternalError;
+        if self.notes.fixed(self.question).await?.is_some() {
+            return self.fail(&Left::unknown(), language, word).await;
+        }
+        // Whether they may ask was never known, so others do not read of it.
+        self.refuse(language, &Refusal::Fault, word.name()).await
+    }
+
     fn live(&self, at: &Arc<Installation>, language: Language) -> Live {
         let desk = &self.zone.desk;
         desk.live(self.question, at, language, self.attempt)
@@ -181,7 +204,21 @@ impl Asking<'_> {
                 self.end(Vec::new(), word).await?;
                 Ok(None)
             }
-            Passed::Later { why, after } => Err(NotYet { why, after }),
+            Passed::Later {
+                why,
+                after: Some(after),
+                language,
+            } if after > self.left() => {
+                let event = &self.question.event_id;
+                tracing::warn!(event, why, "slack puts a question off for too long");
+                self.refuse(language, &Refusal::Busy, "slack_busy").await?;
+                Ok(None)
+            }
+            Passed::Later { why, after, .. } => Err(NotYet {
+                why,
+                after,
+                put_off: after.is_some(),
+            }),
         }
     }
 
@@ -341,8 +378,5 @@ fn at(millis: u64) -> SystemTime {
 }
 
 fn planned(plan: Result<Vec<NewEntry>, reply::PlanError>) -> Result<Vec<NewEntry>, NotYet> {
-    plan.map_err(|error| NotYet {
-        why: error.to_string(),
-        after: None,
-    })
+    plan.map_err(NotYet::failed)
 }

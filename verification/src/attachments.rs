@@ -5,6 +5,7 @@
 mod tests;
 
 use crate::question::SharedFile;
+use crate::signs::is_blank;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::tokens::Installation;
 use crate::texts::LeftOut;
@@ -66,13 +67,33 @@ pub(crate) struct NotNow {
     pub(crate) after: Option<Duration>,
 }
 
-/// Fetches what may go along. What cannot be had at this moment is waited for as long as `patient`.
+/// How far a file is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// Whether there is another try after this one.
+    pub(crate) tries: bool,
+    /// What is left of the time for an answer.
+    pub(crate) left: Duration,
+}
+
+impl Patience {
+    /// Whether it is worth to come again after such an error. Slack's word for how long to wait is no
+    /// failure and takes no try, but nobody waits for longer than for an answer.
+    fn lasts(self, error: &SlackError) -> bool {
+        match error.retry_after() {
+            Some(after) => after <= self.left,
+            None => self.tries && error.may_pass(),
+        }
+    }
+}
+
+/// Fetches what may go along. What cannot be had at this moment is waited for as long as patience lasts.
 pub(crate) async fn fetch(
     slack: &Slack,
     at: &Installation,
     files: &[SharedFile],
     limits: &FileLimits,
-    patient: bool,
+    patience: Patience,
 ) -> Result<Fetched, NotNow> {
     let mut fetched = Fetched::default();
     let mut room = limits.together;
@@ -91,7 +112,7 @@ pub(crate) async fn fetch(
                 });
                 fetched.attachments.push(attachment);
             }
-            Err(Missed::Slack(name, error)) if patient && error.may_pass() => {
+            Err(Missed::Slack(name, error)) if patience.lasts(&error) => {
                 tracing::info!(file = %file.id, word = error.word(), name_length = name.len(), "a file is not to be had now");
                 return Err(NotNow {
                     why: error.to_string(),
@@ -177,7 +198,7 @@ async fn one(
 }
 
 fn named(name: &str, file: &SharedFile) -> String {
-    if name.trim().is_empty() {
+    if is_blank(name) {
         file.id.to_string()
     } else {
         name.to_owned()

@@ -10,6 +10,7 @@ use crate::gates::{Known, People};
 use crate::intake::readable;
 use crate::policy::Policy;
 use crate::question::{Forwarded, Question};
+use crate::signs::is_blank;
 use crate::slack::api::conversations::Message;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::ids::{TeamId, UserId};
@@ -126,7 +127,7 @@ fn is_said(message: &Message) -> bool {
         message.subtype.as_deref(),
         None | Some("file_share" | "thread_broadcast" | "bot_message")
     );
-    plain && !(message.text.trim().is_empty() && message.files.is_empty())
+    plain && !(is_blank(&message.text) && message.files.is_empty())
 }
 
 /// Who said it, by name.

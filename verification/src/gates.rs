@@ -3,26 +3,21 @@
 //! ever an error to Slack.
 
 mod people;
+mod rate;
 
 pub(crate) use people::People;
 
 use crate::policy::{Asker, Policy};
 use crate::question::Question;
+use crate::signs::is_blank;
 use crate::slack::api::SlackError;
 use crate::slack::api::users::User;
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::texts::{Language, Refusal};
-use interzone_hub::{Charge, Hub, HubError, Rate};
+use interzone_hub::Hub;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How long it is remembered that a question was charged.
-const CHARGED: Duration = Duration::from_secs(24 * 3_600);
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// How many refusals a minute are told to one user.
-const TOLD: u32 = 5;
 
 /// Words by which Slack says that somebody or something is not there, or not for us.
 const UNKNOWN: &[&str] = &[
@@ -77,7 +72,10 @@ pub(crate) enum Passed {
     /// It cannot be said now.
     Later {
         why: String,
+        /// How long Slack wants to be left alone, if that is why.
         after: Option<Duration>,
+        /// In which the user is told if it takes too long.
+        language: Language,
     },
 }
 
@@ -102,26 +100,6 @@ impl Gates {
             people,
             options,
         }
-    }
-
-    /// Whether somebody who is refused is told so once more: often enough to be read, and not without end.
-    /// It is charged once for a question. What is asked again was not told the first time, so it is told
-    /// then: a few words too many are better than a refusal that nobody hears of.
-    ///
-    /// # Errors
-    /// The store did not do it.
-    pub(crate) async fn may_tell(&self, question: &Question) -> Result<bool, HubError> {
-        let once = [format!("slack/told/{}", question.id)];
-        if !self.hub.receive(&once, CHARGED, Vec::new()).await? {
-            return Ok(true);
-        }
-        let key = format!("slack/told/{}/{}", question.team, question.user);
-        let rate = Rate {
-            limit: TOLD,
-            window: MINUTE,
-        };
-        let charge = self.hub.charge(&key, rate, 1).await?;
-        Ok(matches!(charge, Charge::Allowed { .. }))
     }
 
     /// Lets a question through, or says why not.
@@ -150,12 +128,15 @@ impl Gates {
                 return Passed::Later {
                     why: error.to_string(),
                     after: None,
+                    language,
                 };
             }
             Ok(Some(after)) => return refused(Refusal::RateLimited { after }, "rate_limited"),
             Ok(None) => {}
         }
-        if question.text.is_empty() && question.files.is_empty() {
+        // Of what is too long only the beginning is kept, and that may be blank.
+        let blank = is_blank(&question.text) && question.too_long.is_none();
+        if blank && question.files.is_empty() {
             return refused(Refusal::Empty, "empty");
         }
         let limit = self.options.input_chars;
@@ -172,7 +153,15 @@ impl Gates {
         self.people.forget(team, user);
     }
 
-    /// The language for a question, when nothing is known of who asked it.
+    /// The language for a question of somebody of whom Slack tells nothing now: the one that they had
+    /// when it did, or else the one that they write.
+    pub(crate) fn language_for(&self, question: &Question) -> Language {
+        let known = self.people.last_known(&question.team, &question.user);
+        let locale = known.as_ref().and_then(|known| known.locale.as_deref());
+        self.language(locale, &question.text)
+    }
+
+    /// The language for somebody, by what is known of them.
     pub(crate) fn language(&self, locale: Option<&str>, text: &str) -> Language {
         let configured = self.options.language;
         configured.unwrap_or_else(|| Language::of(locale, text))
@@ -186,11 +175,10 @@ impl Gates {
             people.channel(at, &question.team, &question.channel),
             people.team(at, &question.team),
         );
-        let locale = match &user {
-            Ok(user) => user.locale.as_deref(),
-            Err(_) => None,
+        let language = match &user {
+            Ok(user) => self.language(user.locale.as_deref(), &question.text),
+            Err(_) => self.language_for(question),
         };
-        let language = self.language(locale, &question.text);
         let not_there = |error: SlackError| missing(&error, language);
         let (user, channel) = (user.map_err(not_there)?, channel.map_err(not_there)?);
         team.map_err(not_there)?;
@@ -207,27 +195,6 @@ impl Gates {
             user,
             home,
             language,
-        })
-    }
-
-    /// Charges a question once, however often it is tried. Answers how long to wait if it is too much.
-    async fn charge(&self, question: &Question) -> Result<Option<Duration>, HubError> {
-        let limit = self.options.requests_per_minute;
-        if limit == 0 {
-            return Ok(None);
-        }
-        let once = [format!("slack/charged/{}", question.id)];
-        if !self.hub.receive(&once, CHARGED, Vec::new()).await? {
-            return Ok(None);
-        }
-        let key = format!("slack/{}/{}", question.team, question.user);
-        let rate = Rate {
-            limit,
-            window: MINUTE,
-        };
-        Ok(match self.hub.charge(&key, rate, 1).await? {
-            Charge::Allowed { .. } => None,
-            Charge::Refused { retry_after } => Some(retry_after),
         })
     }
 }
@@ -256,10 +223,12 @@ fn missing(error: &SlackError, language: Language) -> Passed {
     if UNKNOWN.contains(&word) {
         return refused(Refusal::UnknownEntity, "unknown_entity");
     }
-    if error.may_pass() {
+    // What nobody understands, such as the page of a proxy, says nothing about anybody.
+    if error.may_pass() || error.is_puzzling() {
         return Passed::Later {
             why: error.to_string(),
             after: error.retry_after(),
+            language,
         };
     }
     tracing::error!(%error, "who asks cannot be found out; this is for the operator to mend");
@@ -337,6 +306,21 @@ mod tests {
         ));
         assert!(matches!(passed("token_revoked"), Passed::Mute { .. }));
         assert!(matches!(passed("internal_error"), Passed::Later { .. }));
+        for riddle in ["a_word_of_tomorrow", "unknown_error"] {
+            let later = passed(riddle);
+            assert!(
+                matches!(later, Passed::Later { after: None, .. }),
+                "{riddle}"
+            );
+        }
+        for status in [400, 401, 403, 404, 410] {
+            let what = Method::UsersInfo.name();
+            let page = missing(&SlackError::Status { what, status }, Language::En);
+            assert!(
+                matches!(page, Passed::Later { after: None, .. }),
+                "{status}"
+            );
+        }
         let busy = SlackError::RateLimited {
             method: Method::UsersInfo,
             after: Duration::from_secs(7),

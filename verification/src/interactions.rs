@@ -10,9 +10,13 @@ use crate::slack::api::ResponseUrl;
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use interzone_protocol::vocab::Timestamp;
 use serde_json::Value;
+use std::time::Duration;
 
 /// The longest address that is kept.
 const LONGEST_URL: usize = 2_000;
+
+/// So far two clocks may be apart before the other one is not believed.
+const SKEW: Duration = Duration::from_secs(60);
 
 /// What somebody pressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +52,7 @@ pub fn classify(payload: &Value, now: Timestamp) -> Pressed {
     for action in actions.into_iter().flatten() {
         let read = match string(action, "action_id") {
             Some(STOP_ACTION) => stop(payload, action, now).map(Pressed::Stop),
-            Some(FEEDBACK_ACTION) => feedback(payload, action),
+            Some(FEEDBACK_ACTION) => feedback(payload, action, now),
             _ => continue,
         };
         return read.unwrap_or(Pressed::Ignored("unreadable"));
@@ -80,15 +84,17 @@ fn offer(payload: &Value) -> Option<ResponseUrl> {
         .map(ResponseUrl::new)
 }
 
-fn feedback(payload: &Value, action: &Value) -> Option<Pressed> {
+fn feedback(payload: &Value, action: &Value, now: Timestamp) -> Option<Pressed> {
     let place = Place::of(payload)?;
     let (asked, good) = FeedbackGiven::read(string(action, "value")?)?;
     let pressed = Ts::new(string(action, "action_ts")?).ok()?;
     let seconds = i64::try_from(pressed.seconds()).ok()?;
+    let said = Timestamp::from_millis(seconds.saturating_mul(1000));
     let given = FeedbackGiven {
         question: question(asked)?,
         good,
-        at: Timestamp::from_millis(seconds.saturating_mul(1000)),
+        // Nobody has pressed in the future, and whoever did would be right for ever.
+        at: if said > now.after(SKEW) { now } else { said },
         team: place.team,
         channel: place.channel,
         message: place.message,

@@ -16,6 +16,7 @@ mod options;
 pub mod policy;
 mod question;
 mod reply;
+mod signs;
 pub mod slack;
 pub mod texts;
 pub mod workers;

@@ -32,7 +32,7 @@ pub struct AskOptions {
     /// How long an answer may take, from when the question came in.
     pub budget: Duration,
     /// How often a question is tried when the Execution Zone or Slack cannot be reached, before its
-    /// asker is told.
+    /// asker is told. A wait that Slack asks for is no try; the budget ends it.
     pub attempts: u32,
     /// Whether the Execution Zone gets the token itself. If not, it gets a word that opens nothing.
     pub forward_bot_token: bool,

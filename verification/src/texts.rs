@@ -5,6 +5,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::signs::is_blank;
 use interzone_protocol::zone::{ErrorWord, MessageKey};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -66,6 +67,10 @@ pub enum Refusal {
     },
     /// The app lacks a permission in Slack.
     MissingPermission,
+    /// Slack wants to be left alone for longer than anybody waits for an answer.
+    Busy,
+    /// Something went wrong, again and again, before it was known whether they may ask.
+    Fault,
 }
 
 /// Why a file that came with a question was left out.
@@ -170,7 +175,7 @@ fn shown(name: &str) -> String {
     };
     let whole: String = name.chars().filter(visible).collect();
     let whole = whole.trim().replace('`', "'");
-    if whole.is_empty() {
+    if is_blank(&whole) {
         return "`?`".to_owned();
     }
     let short: String = whole.chars().take(LONGEST_NAME).collect();

@@ -544,6 +544,10 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
                 "`slack.question`: Slack does not let the app look; `interzone doctor`",
             ),
             (
+                "slack_busy",
+                "`slack.question`: Slack let nobody look who asks for longer than `verification.budget`, and the asker was told to try again",
+            ),
+            (
                 "team_not_listed",
                 "`slack.question`: not in `policy.teams`; likewise `channel_not_listed` and `user_not_listed`. `interzone policy explain` tells",
             ),

@@ -7,6 +7,7 @@ mod crashes;
 mod doors;
 mod pressed;
 mod stopping;
+mod waiting;
 mod workers;
 
 use agent::Agent;

@@ -24,6 +24,9 @@ const WAITING: &str = "slack.waiting";
 /// In which threads we have answered, by the thread.
 const THREADS: &str = "slack.thread";
 
+/// How often Slack put a question off, by the question.
+const PUT_OFF: &str = "slack.put_off";
+
 /// How long it is known which task answered a question.
 const JUDGED: Duration = Duration::from_secs(30 * 24 * 3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -97,6 +100,18 @@ impl Notes {
         fixed: &Fixed,
     ) -> Result<(), HubError> {
         self.write(FIXED, &question.id, fixed, None, DAY).await?;
+        Ok(())
+    }
+
+    /// How often Slack put a question off.
+    pub(super) async fn times_put_off(&self, question: &Question) -> Result<u32, HubError> {
+        Ok(self.read(PUT_OFF, &question.id).await?.unwrap_or(0))
+    }
+
+    /// Notes that Slack put a question off once more. Only one attempt is at it at a time.
+    pub(super) async fn put_off(&self, question: &Question) -> Result<(), HubError> {
+        let times = self.times_put_off(question).await?.saturating_add(1);
+        self.write(PUT_OFF, &question.id, &times, None, DAY).await?;
         Ok(())
     }
 

@@ -2,11 +2,13 @@
 //! follow. Nothing is asked here.
 
 use super::notes::Fixed;
+use super::run::text;
 use super::{Asking, NotYet};
-use crate::attachments::{self, FileLimits, NotNow};
+use crate::attachments::{self, FileLimits, NotNow, Patience};
 use crate::context::Reader;
 use crate::gates::Known;
 use crate::question::{Question, SharedFile};
+use crate::signs::is_blank;
 use crate::slack::tokens::Installation;
 use crate::texts::LeftOut;
 use interzone_protocol::zone::{Attachment, ErrorWord};
@@ -96,10 +98,13 @@ impl Asking<'_> {
     }
 
     async fn fetch(&self, at: &Installation) -> Result<attachments::Fetched, NotNow> {
-        let ask = &self.zone.ask;
-        let patient = self.attempt < ask.attempts;
         let files = &self.question.files;
-        attachments::fetch(&self.zone.slack, at, files, &ask.files, patient).await
+        let patience = Patience {
+            tries: self.may_try_again().await,
+            left: self.left(),
+        };
+        let limits = &self.zone.ask.files;
+        attachments::fetch(&self.zone.slack, at, files, limits, patience).await
     }
 
     /// Memory for the files, as much as they may take.
@@ -110,17 +115,15 @@ impl Asking<'_> {
             return Ok(None);
         }
         let room = self.zone.file_room.acquire_many(pages).await;
-        let closed = |_| NotYet {
-            why: "the zone is closing".to_owned(),
-            after: None,
-        };
+        let closed = |_| NotYet::failed("the zone is closing");
         room.map(Some).map_err(closed)
     }
 }
 
-/// Why there is nothing to ask, if all that was asked was in files and none of them goes along.
+/// Why there is nothing to ask, if there is no text and none of the files goes along.
 pub(super) fn nothing_left(question: &Question, ready: &Ready<'_>) -> Option<ErrorWord> {
-    if !question.text.is_empty() || !ready.attachments.is_empty() {
+    // Where Slack did not say who we are, the mention of us was all of the text until now.
+    if !is_blank(&text(question, &ready.fixed)) || !ready.attachments.is_empty() {
         return None;
     }
     let why = ready.fixed.left_out.first().map(|(_, why)| *why);

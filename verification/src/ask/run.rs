@@ -1,10 +1,12 @@
 //! One call to the Execution Zone: what is sent, what is shown meanwhile, and what came of it.
 
 use super::notes::Fixed;
+use super::patience::LEAST;
 use super::{Asking, NotYet, Notes};
 use crate::context::mentions;
 use crate::question::Question;
 use crate::reply::Live;
+use crate::signs::straight;
 use crate::slack::tokens::Installation;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,8 +18,6 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// However late it is, an attempt waits this long.
-const LEAST: Duration = Duration::from_secs(10);
 /// How often a task is asked about that is not watched.
 const LOOK: Duration = Duration::from_secs(2);
 /// Bytes of a word that opens nothing.
@@ -56,7 +56,7 @@ impl Asking<'_> {
             .start();
         let mut run = match run {
             Ok(run) => run,
-            Err(error) => return self.came(&error, fixed),
+            Err(error) => return self.came(&error, fixed).await,
         };
         // What is in memory twice is there once too often.
         drop(params);
@@ -70,7 +70,7 @@ impl Asking<'_> {
         }
         match run.outcome().await {
             Ok(result) => Ok(Outcome::Answered(Box::new(result))),
-            Err(error) => self.came(&error, fixed),
+            Err(error) => self.came(&error, fixed).await,
         }
     }
 
@@ -84,7 +84,7 @@ impl Asking<'_> {
                     let (notes, question) = (self.notes.clone(), self.question.clone());
                     beside.spawn(begun(notes, question, task_id, self.client()));
                 }
-                ExecuteEvent::Status(line) => live.status(&line),
+                ExecuteEvent::Status(line) => live.status(&straight(&line)),
                 ExecuteEvent::Text(more) => live.text(&more),
                 // A file is posted when all is there.
                 _ => {}
@@ -111,7 +111,7 @@ impl Asking<'_> {
                 Ok(TaskOutcome::Failed(fault)) => return Ok(failed(fault.data.as_ref())),
                 Ok(TaskOutcome::Running(line)) => {
                     live.begun();
-                    line.iter().for_each(|line| live.status(line));
+                    line.iter().for_each(|line| live.status(&straight(line)));
                 }
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Ok(Outcome::Failed(error.error_word())),
@@ -126,13 +126,6 @@ impl Asking<'_> {
     fn client(&self) -> Client {
         let correlation = &self.question.event_id;
         self.zone.client.with_correlation(correlation)
-    }
-
-    /// Until when it may take.
-    fn until(&self) -> Instant {
-        let (zone, question) = (self.zone, self.question);
-        let gone = zone.hub.now().since(question.asked_at);
-        Instant::now() + zone.ask.budget.saturating_sub(gone).max(LEAST)
     }
 
     fn params(
@@ -160,7 +153,7 @@ impl Asking<'_> {
     }
 
     /// What it means that the call failed.
-    fn came(&self, error: &Error, fixed: &Fixed) -> Result<Outcome, NotYet> {
+    async fn came(&self, error: &Error, fixed: &Fixed) -> Result<Outcome, NotYet> {
         let word = error.error_word();
         let answers = fixed.answers.is_some();
         match word {
@@ -174,11 +167,15 @@ impl Asking<'_> {
         }
         let event = &self.question.event_id;
         let over = matches!(error, Error::OutOfTime { .. });
-        if error.is_retryable() && !over && self.attempt < self.zone.ask.attempts {
+        // Whoever would have to wait for longer than anybody does is told so now.
+        let after = error.retry_after();
+        let in_time = after.is_none_or(|after| after <= self.left().max(LEAST));
+        if error.is_retryable() && !over && in_time && self.may_try_again().await {
             tracing::warn!(event, %error, "the execution zone cannot be asked now");
             return Err(NotYet {
                 why: error.to_string(),
-                after: error.retry_after(),
+                after,
+                put_off: false,
             });
         }
         tracing::warn!(event, word = word.name(), %error, "a question failed");
@@ -201,7 +198,7 @@ async fn begun(notes: Notes, question: Question, task_id: String, client: Client
 }
 
 /// What was asked, without the mention of us and with others by their names.
-fn text(question: &Question, fixed: &Fixed) -> String {
+pub(super) fn text(question: &Question, fixed: &Fixed) -> String {
     let text = match &fixed.own {
         Some(own) => {
             let mention = format!("<@{own}>");

@@ -25,6 +25,7 @@ async fn slack() -> FakeSlack {
         "login.txt" => Reply::status(200, &[("content-type", "text/html; charset=utf-8")], "hi"),
         "gone.txt" => Reply::status(404, &[], ""),
         "busy.txt" => Reply::status(503, &[], ""),
+        "held.txt" => Reply::status(429, &[("retry-after", "30")], ""),
         "empty.txt" => text(Vec::new()),
         "liar.txt" => text(vec![b'x'; 200]),
         _ => text(b"hello".to_vec()),
@@ -37,6 +38,18 @@ async fn fetch_all(
     files: &[SharedFile],
     patient: bool,
 ) -> Result<Fetched, NotNow> {
+    let patience = Patience {
+        tries: patient,
+        left: Duration::from_secs(60),
+    };
+    fetch_within(slack, files, patience).await
+}
+
+async fn fetch_within(
+    slack: &FakeSlack,
+    files: &[SharedFile],
+    patience: Patience,
+) -> Result<Fetched, NotNow> {
     let way = Slack::new(&slack.api(), &Trust::system()).unwrap();
     let at = Installation::unknown(BotToken::new("xoxb-1").unwrap());
     let limits = FileLimits {
@@ -45,7 +58,7 @@ async fn fetch_all(
         document: 50,
         together: 60,
     };
-    fetch(&way, &at, files, &limits, patient).await
+    fetch(&way, &at, files, &limits, patience).await
 }
 
 fn whys(fetched: &Fetched) -> Vec<LeftOut> {
@@ -106,6 +119,20 @@ async fn what_is_not_to_be_had_now_is_waited_for_but_not_for_ever() {
     assert_eq!(whys(&fetched), [LeftOut::NotFetched]);
     let gone = [file(&slack, "F1", "gone.txt", 1)];
     let fetched = fetch_all(&slack, &gone, true).await.unwrap();
+    assert_eq!(whys(&fetched), [LeftOut::NotFetched]);
+}
+
+#[tokio::test]
+async fn a_wait_that_slack_asks_for_takes_no_try_but_is_no_longer_than_anybody_waits() {
+    let slack = slack().await;
+    let files = [file(&slack, "F1", "held.txt", 1)];
+    let within = |left| Patience {
+        tries: false,
+        left: Duration::from_secs(left),
+    };
+    let held = fetch_within(&slack, &files, within(30)).await.unwrap_err();
+    assert_eq!(held.after, Some(Duration::from_secs(30)));
+    let fetched = fetch_within(&slack, &files, within(29)).await.unwrap();
     assert_eq!(whys(&fetched), [LeftOut::NotFetched]);
 }
 

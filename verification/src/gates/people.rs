@@ -53,6 +53,13 @@ impl People {
         Ok(found)
     }
 
+    /// Who somebody was when Slack told of them last, if that is not forgotten: their language is likely
+    /// to be the same still. Whether they may ask is not decided by it.
+    pub(crate) fn last_known(&self, team: &TeamId, user: &UserId) -> Option<Arc<User>> {
+        let (_, known) = self.users.get(&(team.clone(), user.clone()))?;
+        Some(known)
+    }
+
     /// Forgets somebody.
     pub(crate) fn forget(&self, team: &TeamId, user: &UserId) {
         self.users.remove(&(team.clone(), user.clone()));

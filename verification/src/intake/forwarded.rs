@@ -5,6 +5,7 @@ use super::files::list;
 use super::string;
 use super::text::readable;
 use crate::question::Forwarded;
+use crate::signs::is_blank;
 use serde_json::Value;
 
 /// The most messages that are looked at. Slack forwards one at a time.
@@ -27,7 +28,7 @@ fn read(shared: &Value) -> Option<Forwarded> {
     let text: String = text.trim().chars().take(LONGEST).collect();
     let author = string(shared, "author_name").or_else(|| string(shared, "author_subname"));
     let author = author.map(|name| name.chars().take(NAME).collect());
-    (!text.is_empty()).then_some(Forwarded { author, text })
+    (!is_blank(&text)).then_some(Forwarded { author, text })
 }
 
 /// What all of them say.

@@ -1,8 +1,14 @@
 //! Slack's way of writing turned into what people wrote: mentions, links and escaped characters.
 
-/// The question without the mentions of us.
+use crate::signs::is_blank;
+
+/// The question without the mentions of us; nothing if nobody could read it.
 pub(super) fn asked(text: &str, own: Option<&str>) -> String {
-    written(text, own).trim().to_owned()
+    let text = written(text, own);
+    if is_blank(&text) {
+        return String::new();
+    }
+    text.trim().to_owned()
 }
 
 /// A message as people read it.
@@ -90,6 +96,9 @@ mod tests {
             ("hello <@B1|bot>, you", "hello , you"),
             ("<@B1>", ""),
             ("<@B1>   \n", ""),
+            ("<@B1> \u{200b}\u{2060}", ""),
+            ("\u{feff}\u{ad}", ""),
+            ("\u{200b}why?\u{200b}", "\u{200b}why?\u{200b}"),
             ("ask <@U2> and <@U3|ann>", "ask <@U2> and @ann"),
             ("<@B12> hi", "<@B12> hi"),
         ] {

@@ -83,6 +83,26 @@ fn a_thumb_names_its_question_and_its_message() {
 }
 
 #[test]
+fn nobody_presses_in_the_future() {
+    let now = Timestamp::from_millis(1_000_500);
+    let given_at = |action_ts: &str| {
+        let value = format!("good/{QUESTION}");
+        let action = json!({"action_id": FEEDBACK_ACTION, "value": value, "action_ts": action_ts});
+        match classify(&payload(action), now) {
+            Pressed::Feedback { given, .. } => given.at,
+            other => panic!("{other:?}"),
+        }
+    };
+    // Slack may tell of it late, and its clock may be a little ahead of ours.
+    for (told, at) in [("900.5", 900_000), ("1060.5", 1_060_000)] {
+        assert_eq!(given_at(told), Timestamp::from_millis(at), "{told}");
+    }
+    for told in ["1061.5", "9999999999.5", "9999999999999999.5"] {
+        assert_eq!(given_at(told), now, "{told}");
+    }
+}
+
+#[test]
 fn anything_else_is_ignored() {
     let read_action = |action| classify(&payload(action), at());
     assert_eq!(

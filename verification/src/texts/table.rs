@@ -110,6 +110,8 @@ pub(super) fn refusal(language: Language, refusal: &Refusal) -> String {
             format!("Your message is too long ({length} characters). Please keep it within {limit} characters.")
         }
         (Refusal::MissingPermission, _) => error(MessageKey::AskAdmin).in_language(language).to_owned(),
+        (Refusal::Busy, _) => error(MessageKey::Busy).in_language(language).to_owned(),
+        (Refusal::Fault, _) => error(MessageKey::Generic).in_language(language).to_owned(),
     }
 }
 

@@ -55,6 +55,8 @@ fn refusals() -> Vec<Refusal> {
             limit: 4_000,
         },
         Refusal::MissingPermission,
+        Refusal::Busy,
+        Refusal::Fault,
     ]
 }
 
@@ -138,6 +140,7 @@ fn a_files_name_is_shown_as_it_is_and_does_nothing() {
         ("gpj\u{202e}.exe", "`gpj.exe`".to_owned()),
         (&long, format!("`{}…`", "x".repeat(80))),
         (" \u{200b} ", "`?`".to_owned()),
+        ("\u{3164}\u{ad}", "`?`".to_owned()),
     ] {
         for language in [Language::Ja, Language::En] {
             for said in [

@@ -28,6 +28,8 @@ pub(super) struct Agent {
     calls: Mutex<u32>,
     /// How many calls find nobody there.
     away: Mutex<u32>,
+    /// For how many seconds whoever finds nobody there is told to wait.
+    back_in: Mutex<Option<u32>>,
 }
 
 impl Agent {
@@ -52,6 +54,12 @@ impl Agent {
     /// The next calls find nobody there.
     pub(super) fn be_away(&self, calls: u32) {
         *self.away.lock().unwrap() = calls;
+    }
+
+    /// From now on calls find nobody there, and are told to come again after so many seconds.
+    pub(super) fn be_back_in(&self, seconds: u32) {
+        *self.back_in.lock().unwrap() = Some(seconds);
+        self.be_away(u32::MAX);
     }
 
     /// Lets everything that waits be done.
@@ -80,7 +88,10 @@ impl Agent {
             let mut away = self.away.lock().unwrap();
             if *away > 0 {
                 *away -= 1;
-                let nobody = Response::builder().status(503);
+                let mut nobody = Response::builder().status(503);
+                if let Some(seconds) = *self.back_in.lock().unwrap() {
+                    nobody = nobody.header("retry-after", seconds);
+                }
                 return nobody.body(stream::empty().boxed()).unwrap();
             }
         }
@@ -176,7 +187,7 @@ fn begin(task: &Task, params: &Value) -> End {
     let text = params["text"].as_str().unwrap();
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     match word {
-        "wait" => None,
+        "wait" | "status" => None,
         "ask" => {
             let mut asks = success(task, rest);
             asks["state"] = json!("input_required");
@@ -214,17 +225,22 @@ fn whole(message: &Value) -> Response<ByteStream> {
         .unwrap()
 }
 
-/// The events of a call: that it has begun, a first text, and then what came of it.
+/// The events of a call: that it has begun, a first text or only the status that it is to have, and then
+/// what came of it.
 fn told(id: Value, task: Arc<Task>) -> Response<ByteStream> {
     let event = |message: Value| Ok(Bytes::from(format!("event: message\ndata: {message}\n\n")));
     let progress = |sequence: u64, name: &str, what: &str| {
         let params = json!({"task_id": task.id, "sequence": sequence, name: what});
         event(json!({"jsonrpc": "2.0", "method": "task.progress", "params": params}))
     };
-    let first = stream::iter([
-        progress(1, "status", "thinking"),
-        progress(2, "text_delta", "You "),
-    ]);
+    let first = match task.text.strip_prefix("status ") {
+        Some(line) => vec![progress(1, "status", line)],
+        None => vec![
+            progress(1, "status", "thinking"),
+            progress(2, "text_delta", "You "),
+        ],
+    };
+    let first = stream::iter(first);
     let mut end = task.end.subscribe();
     let last = async move {
         let end = end

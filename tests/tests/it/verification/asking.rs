@@ -1,8 +1,10 @@
 //! Questions and what becomes of them: answers, refusals, context and files.
 
-use super::{Setup, World};
+use super::{PATIENCE, Setup, World};
 use interzone_playground::{Upload, seed};
+use interzone_protocol::zone::MessageKey;
 use interzone_verification::intake::Rules;
+use interzone_verification::{Language, texts};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -172,6 +174,54 @@ async fn too_long_and_empty_are_told() {
     world.told(seed::HANA).await;
     world.quiet().await;
     assert!(world.agent.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_nobody_can_read_is_no_question() {
+    let world = World::new().await;
+    let slack = &world.playground;
+    let unseen = "\u{200b}\u{2060}\u{feff}\u{ad}\u{200f}";
+    slack.post(seed::ALEX, seed::DM_ALEX, unseen).unwrap();
+    let ask = texts::error(Language::En, MessageKey::AskSomething);
+    assert_eq!(world.told(seed::ALEX).await, ask);
+    // Nor is it one if Slack does not say that it is we who are mentioned.
+    let text = format!("<@{}> {unseen}", seed::BOT_USER);
+    let body = json!({
+        "type": "event_callback", "event_id": "EvUnseen", "team_id": seed::TEAM,
+        "event": {
+            "type": "app_mention", "channel": seed::GENERAL, "user": seed::ALEX,
+            "ts": "1700000000.000100", "text": text,
+        },
+    });
+    let zone = world.running().zone.clone();
+    zone.take_event(body.to_string().as_bytes()).await.unwrap();
+    let outcomes = world.audited(2).await;
+    assert_eq!(outcomes[0]["outcome"], "empty");
+    assert_eq!(outcomes[1]["outcome"], "missing_text");
+    assert!(world.agent.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_an_agent_does_is_shown_on_a_line_that_nothing_turns_around() {
+    let world = World::new().await;
+    let slack = &world.playground;
+    let text = "status reading \u{202e}fdp.exe\u{202c} <\u{2066}!channel>";
+    let ts = slack.post(seed::ALEX, seed::DM_ALEX, text).unwrap();
+    let shown = slack.wait(PATIENCE, |workspace| {
+        let calls = workspace.calls_of("assistant.threads.setStatus");
+        let mut statuses = calls.iter().filter_map(|call| call.args["status"].as_str());
+        statuses
+            .find(|status| status.starts_with("reading"))
+            .map(str::to_owned)
+    });
+    let shown = shown.await.expect("no status is shown");
+    assert!(shown.starts_with("reading fdp.exe <"), "{shown:?}");
+    let turns = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    assert!(!shown.contains(turns), "{shown:?}");
+    // Without them it calls nobody either.
+    assert!(!shown.contains("<!channel"), "{shown:?}");
+    world.agent.finish("done");
+    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "white_check_mark");
 }
 
 #[tokio::test]

@@ -5,10 +5,10 @@ use super::error::{clean_scopes, clean_word};
 use super::{Method, SlackError};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use http::header::{HeaderMap, RETRY_AFTER};
+use http::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How long to wait when Slack does not say.
 const UNTOLD: Duration = Duration::from_secs(5);
@@ -126,15 +126,37 @@ pub(super) async fn whole(
     Ok(body.freeze())
 }
 
+/// How long to wait. Slack says it in whole seconds; whatever stands before it may say it otherwise.
 pub(super) fn retry_after(headers: &HeaderMap) -> Duration {
-    let told = headers
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok());
-    let seconds = told.and_then(|text| text.trim().parse::<u64>().ok());
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let told = text(RETRY_AFTER).map(str::trim);
+    let told = told.and_then(|told| seconds(told).or_else(|| until(told, text(DATE))));
     // Zero would be a busy loop, and nobody means centuries.
-    seconds.map_or(UNTOLD, |seconds| {
+    told.map_or(UNTOLD, |seconds| {
         Duration::from_secs(seconds.clamp(1, LONGEST))
     })
+}
+
+/// Seconds, rounded up: who comes back too early is turned away once more.
+fn seconds(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) {
+        return None;
+    }
+    let more = u64::from(part.bytes().any(|digit| digit != b'0'));
+    // More digits than fit are a very long time.
+    Some(whole.parse().unwrap_or(u64::MAX).saturating_add(more))
+}
+
+/// The seconds until a moment, by the clock of whoever names it, if it tells; else by ours.
+fn until(text: &str, date: Option<&str>) -> Option<u64> {
+    let then = httpdate::parse_http_date(text).ok()?;
+    let now = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let wait = then.duration_since(now.unwrap_or_else(SystemTime::now));
+    let wait = wait.unwrap_or_default();
+    let more = u64::from(wait.subsec_nanos() > 0);
+    Some(wait.as_secs().saturating_add(more))
 }
 
 /// Reads what is optional: something that does not have its shape counts as not there.
@@ -177,5 +199,49 @@ pub(super) struct PageMark {
 impl PageMark {
     pub(super) fn next(self) -> Option<String> {
         Some(self.next_cursor).filter(|cursor| !cursor.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_read_however_it_is_written_and_is_never_shorter_than_told() {
+        let moment = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let earlier = Some("Sun, 06 Nov 1994 08:48:37 GMT");
+        let much_earlier = Some("Sun, 06 Nov 1994 01:00:00 GMT");
+        for (told, date, seconds) in [
+            ("30", None, 30),
+            (" 30 ", None, 30),
+            ("0", None, 1),
+            ("0.2", None, 1),
+            ("1.5", None, 2),
+            ("7.000", None, 7),
+            ("3599.5", None, 3_600),
+            ("3600.5", None, LONGEST),
+            ("99999999999999999999999", None, LONGEST),
+            (moment, earlier, 60),
+            (moment, much_earlier, LONGEST),
+            // By our clock, or by theirs, it is over.
+            (moment, None, 1),
+            (moment, Some(moment), 1),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", None, LONGEST),
+            ("-1", None, UNTOLD.as_secs()),
+            ("1.", None, UNTOLD.as_secs()),
+            (".5", None, UNTOLD.as_secs()),
+            ("1e3", None, UNTOLD.as_secs()),
+            ("soon", None, UNTOLD.as_secs()),
+            ("", None, UNTOLD.as_secs()),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, told.parse().unwrap());
+            if let Some(date) = date {
+                headers.insert(DATE, date.parse().unwrap());
+            }
+            let wait = Duration::from_secs(seconds);
+            assert_eq!(retry_after(&headers), wait, "{told}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new()), UNTOLD);
     }
 }

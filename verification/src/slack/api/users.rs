@@ -2,6 +2,7 @@
 
 use super::answer::{lenient, text};
 use super::{Args, Method, Slack, SlackError};
+use crate::signs::is_blank;
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use serde::Deserialize;
@@ -59,7 +60,7 @@ impl User {
         ];
         let mut names = names.into_iter().map(|name| name.trim());
         names
-            .find(|name| !name.is_empty())
+            .find(|name| !is_blank(name))
             .unwrap_or_else(|| self.id.as_str())
     }
 }
