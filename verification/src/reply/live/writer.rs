@@ -5,7 +5,7 @@ use crate::reply::effect::{Left, Standing};
 use crate::reply::features::Feature;
 use crate::reply::markdown::{defuse, mrkdwn, settled};
 use crate::reply::plan::LONGEST;
-use crate::reply::split::length;
+use crate::reply::split::{head, length};
 use crate::reply::{blocks, post};
 use crate::slack::api::SlackError;
 use crate::slack::api::chat::{AppendStream, Post, StartStream, Update};
@@ -262,14 +262,9 @@ impl Shown {
 /// As much of what was said as may be shown, and not more than a message holds.
 fn ready(said: &watch::Receiver<Said>) -> String {
     let said = said.borrow();
-    let text = defuse(settled(&said.text));
-    let mut size = 0;
-    let fits = text.char_indices().find(|(_, sign)| {
-        size += sign.len_utf16();
-        size > LONGEST
-    });
-    let end = fits.map_or(text.len(), |(at, _)| at);
-    text.get(..end).unwrap_or_default().to_owned()
+    // It only gets longer by being defused, so the rest need not be looked at with every word that comes.
+    let text = defuse(settled(head(&said.text, LONGEST)));
+    head(&text, LONGEST).to_owned()
 }
 
 /// Waits until there is enough to send on since `last`; no longer than until it is over, and then says
