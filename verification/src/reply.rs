@@ -11,6 +11,7 @@ mod features;
 mod feedback;
 mod file;
 mod finish;
+mod invisible;
 mod live;
 mod looked;
 mod markdown;

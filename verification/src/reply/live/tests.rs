@@ -277,6 +277,35 @@ async fn a_crash_at_any_step_of_a_live_reply_neither_loses_nor_doubles() {
 }
 
 #[tokio::test]
+async fn what_nobody_sees_begins_nothing_and_is_no_answer() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    let unseen = "\u{200b}\u{2060} \u{feff}\u{ad}";
+    live.text(unseen);
+    until(&stage, |world| {
+        world.statuses.len() + world.count("chat.startStream") == 1
+    })
+    .await;
+    let left = live.left().await;
+    finish(&stage, &left, unseen).await;
+    assert_eq!(stage.world().texts(), ["There was no answer to this."]);
+    assert_eq!(stage.world().count("chat.startStream"), 0);
+}
+
+#[tokio::test]
+async fn a_status_is_a_line_that_nothing_turns_around() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    until(&stage, |world| world.statuses.len() == 1).await;
+    live.status("\u{202e}\u{200b}");
+    live.status("reads\u{202e} fdp.\u{2066}exe\u{1b}[2J\u{0}\nof 👨\u{200d}👩 <\u{200f}!here>");
+    until(&stage, |world| world.statuses.len() == 2).await;
+    let shown = stage.world().statuses[1].clone();
+    // The call is no call either, once what hid it is gone.
+    assert_eq!(shown, "reads fdp.exe[2J of 👨\u{200d}👩 <\u{2060}!here>");
+}
+
+#[tokio::test]
 async fn a_status_is_shown_while_there_is_nothing_to_read() {
     let stage = Stage::new().await;
     let live = live(&stage, 1);

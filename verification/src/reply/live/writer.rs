@@ -3,6 +3,7 @@
 use super::{Begun, Said, Shown, over, readable};
 use crate::reply::effect::{Left, Standing};
 use crate::reply::features::Feature;
+use crate::reply::invisible::is_blank;
 use crate::reply::markdown::{defuse, mrkdwn, settled};
 use crate::reply::plan::LONGEST;
 use crate::reply::split::{head, length};
@@ -75,7 +76,7 @@ impl Shown {
                 return left;
             }
             let text = ready(&said);
-            if text.trim().is_empty() {
+            if is_blank(&text) {
                 // All of it may become a call of somebody.
                 if said.changed().await.is_err() {
                     return left;
@@ -320,7 +321,7 @@ mod tests {
 
     async fn waited(said: &str, since: Duration) -> Duration {
         let (tell, mut hears) = watch::channel(Said::default());
-        tell.send_modify(|now| now.text = said.to_owned());
+        tell.send_modify(|now| now.add(said));
         let now = Instant::now();
         let last = now.checked_sub(since).unwrap();
         assert!(enough(&mut hears, 0, last, BEAT).await);
@@ -340,11 +341,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_becomes_plenty_meanwhile_goes_at_once_and_the_end_ends_the_wait() {
         let (tell, mut hears) = watch::channel(Said::default());
-        tell.send_modify(|now| now.text.push('x'));
+        tell.send_modify(|now| now.add("x"));
         let began = Instant::now();
         let more = async {
             tokio::time::advance(Duration::from_millis(600)).await;
-            tell.send_modify(|now| now.text.push_str(&"x".repeat(PLENTY)));
+            tell.send_modify(|now| now.add(&"x".repeat(PLENTY)));
         };
         let (went, ()) = tokio::join!(enough(&mut hears, 0, began, BEAT), more);
         assert!(went);
@@ -357,7 +358,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_that_may_be_shown_is_not_sent() {
         let (tell, mut hears) = watch::channel(Said::default());
-        tell.send_modify(|now| now.text.push_str("<!"));
+        tell.send_modify(|now| now.add("<!"));
         let wait = enough(&mut hears, 0, Instant::now(), BEAT);
         let wait = tokio::time::timeout(Duration::from_secs(10), wait);
         assert!(wait.await.is_err());
