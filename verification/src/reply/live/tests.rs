@@ -3,6 +3,7 @@
 use super::*;
 use crate::reply::plan::{answered, failed};
 use crate::reply::tests::{Fault, Stage, answer, question, with_file};
+use crate::slack::ids::Ts;
 use interzone_protocol::zone::ErrorWord;
 
 fn live(stage: &Stage, attempt: u32) -> Live {
@@ -274,6 +275,73 @@ async fn a_crash_at_any_step_of_a_live_reply_neither_loses_nor_doubles() {
         }
         assert!(step > 6, "only {step} steps");
     }
+}
+
+/// A question in the thread of the other one.
+fn second_question() -> Question {
+    let first = question();
+    let ts = Ts::new("1000.000002").unwrap();
+    Question {
+        id: Question::id_of(&first.team, &first.channel, &ts),
+        event_id: "Ev2".to_owned(),
+        ts,
+        in_thread: true,
+        ..first
+    }
+}
+
+/// The first answer never heard of its stream and looks for it; the second's stands there while the answer
+/// to the call that began it is on its way. Whose it is cannot be told, and the first takes it.
+#[tokio::test]
+async fn two_answers_in_one_thread_that_take_the_same_stream_both_stand_there() {
+    for more in [None, Some(" and more")] {
+        let stage = Stage::new().await;
+        stage.fault("chat.startStream", Fault::Held);
+        let second = second_question();
+        let live = stage.desk.live(&second, &stage.at, Language::En, 1);
+        live.text("The second");
+        until(&stage, |world| world.texts() == ["The second"]).await;
+
+        finish(&stage, &Left::unknown(), "The first.").await;
+        assert_eq!(stage.world().texts(), ["The first."], "it took the stream");
+
+        stage.world().go.notify_one();
+        if let Some(more) = more {
+            // It may grow before it ends, and what it grows is not its own any more.
+            live.text(more);
+            until(&stage, |world| world.count("chat.appendStream") == 1).await;
+        }
+        let left = live.left().await;
+        let result = answer("The second and more.");
+        let entries = answered(&second, &left, Language::En, &result, &[]).unwrap();
+        stage.carry_all(entries).await;
+        let world = stage.world();
+        assert_eq!(world.texts(), ["The first.", "The second and more."]);
+        assert!(world.messages.iter().all(|message| !message.streams));
+        assert!(world.messages.iter().all(|one| one.has("context_actions")));
+    }
+}
+
+/// What the second had said is not lost with its stream.
+#[tokio::test]
+async fn an_answer_that_breaks_off_after_another_took_its_stream_keeps_what_it_said() {
+    let stage = Stage::new().await;
+    stage.fault("chat.startStream", Fault::Held);
+    let second = second_question();
+    let live = stage.desk.live(&second, &stage.at, Language::En, 1);
+    live.text("The second");
+    until(&stage, |world| world.texts() == ["The second"]).await;
+    finish(&stage, &Left::unknown(), "The first.").await;
+    stage.world().go.notify_one();
+    live.text(" and more");
+    until(&stage, |world| world.count("chat.appendStream") == 1).await;
+    let left = live.left().await;
+    let entries = failed(&second, &left, Language::En, ErrorWord::Throttling).unwrap();
+    stage.carry_all(entries).await;
+    let texts = stage.world().texts();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert_eq!(texts[0], "The first.");
+    assert!(texts[1].starts_with("The second"), "{texts:?}");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use crate::reply::invisible::is_blank;
 use crate::reply::markdown::{defuse, mrkdwn, settled};
 use crate::reply::plan::LONGEST;
 use crate::reply::split::{head, length};
+use crate::reply::thread::Stands;
 use crate::reply::{blocks, post};
 use crate::slack::api::SlackError;
 use crate::slack::api::chat::{AppendStream, Post, StartStream, Update};
@@ -202,10 +203,25 @@ impl Shown {
             let slack = self.desk.slack.hasty();
             match slack.chat_append_stream(&self.at, &more).await {
                 Ok(()) => left.said = text,
-                // Slack ends streams by itself after a while; the message can still be changed.
                 Err(error) if error.is("message_not_in_streaming_state") => {
-                    self.has_button.store(true, Ordering::Relaxed);
-                    return self.change(said, ts, left).await;
+                    let stands = Stands::read(&self.desk, &self.at, &self.place).await;
+                    match stands.map(|stands| stands.is_anothers(&ts, &self.place)) {
+                        // Slack ends streams by itself after a while; the message can still be changed.
+                        Ok(false) => {
+                            self.has_button.store(true, Ordering::Relaxed);
+                            return self.change(said, ts, left).await;
+                        }
+                        // Another answer of the thread took it for its own, and it is that one's now.
+                        Ok(true) => {
+                            over(&mut said).await;
+                            return left;
+                        }
+                        Err(error) => {
+                            tracing::debug!(%error, "a reply stops growing before its end");
+                            sure = false;
+                            break;
+                        }
+                    }
                 }
                 Err(error) => {
                     if !skip(&error, &mut said).await {
