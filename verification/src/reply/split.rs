@@ -43,7 +43,8 @@ pub(super) fn split(text: &str, limit: usize) -> Vec<String> {
             pieces.push(format!("{again}{rest}"));
             break;
         }
-        // A line that goes on for longer is not looked at again and again up to its end.
+        // A line that is longer than a message is not looked at up to its end for each piece of it. What it
+        // would have shown there, as that it closes a block, matters to no line that fits.
         let near = head(rest, 2 * limit + 2);
         let cut = Piece::new(&again, near, open, limit).cut();
         let (before, after) = rest.split_at(cut.at);
