@@ -344,6 +344,31 @@ async fn an_answer_that_breaks_off_after_another_took_its_stream_keeps_what_it_s
     assert!(texts[1].starts_with("The second"), "{texts:?}");
 }
 
+/// No note tells whose the second's stream is, and Slack has ended it: its key tells.
+#[tokio::test]
+async fn a_stream_that_slack_ended_is_not_adopted_once_it_has_grown_on() {
+    let stage = Stage::new().await;
+    let second = second_question();
+    let live = stage.desk.live(&second, &stage.at, Language::En, 1);
+    live.text("The second");
+    until(&stage, |world| world.texts() == ["The second"]).await;
+    stage.world().messages[0].streams = false;
+    live.text(" and more");
+    until(&stage, |world| world.texts() == ["The second and more"]).await;
+    stage.shelf.forget("slack.live.at");
+
+    finish(&stage, &Left::unknown(), "The first.").await;
+    let texts = stage.world().texts();
+    assert_eq!(texts, ["The second and more", "The first."]);
+
+    let left = live.left().await;
+    let result = answer("The second and more.");
+    let entries = answered(&second, &left, Language::En, &result, &[]).unwrap();
+    stage.carry_all(entries).await;
+    let texts = stage.world().texts();
+    assert_eq!(texts, ["The second and more.", "The first."]);
+}
+
 #[tokio::test]
 async fn what_nobody_sees_begins_nothing_and_is_no_answer() {
     let stage = Stage::new().await;

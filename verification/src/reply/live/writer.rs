@@ -244,6 +244,8 @@ impl Shown {
             plenty: self.desk.beat.little,
             ..self.desk.beat
         };
+        // What began as a stream has no key, and without one another answer may take it for its own.
+        let metadata = blocks::metadata(&self.place.text_key(0));
         while length(&left.said) < LONGEST {
             if !enough(&mut said, left.said.len(), last, beat).await {
                 break;
@@ -257,7 +259,7 @@ impl Shown {
                 ts: &ts,
                 text: &own,
                 blocks: has_button.then_some(&blocks),
-                metadata: None,
+                metadata: Some(&metadata),
             };
             let slack = self.desk.slack.hasty();
             match slack.chat_update(&self.at, &update).await {
