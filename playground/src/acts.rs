@@ -2,7 +2,7 @@
 //! Slack's own client would, and the app is told as Slack would tell it.
 
 use crate::api::chat::replace;
-use crate::api::reactions::{react, unreact};
+use crate::api::reactions::{self, is_full, is_name, react, unreact};
 use crate::handle::PlaygroundError;
 use crate::workspace::messages::{Edited, Message, Stream};
 use crate::workspace::{Change, Outgoing, Workspace, seed};
@@ -13,6 +13,9 @@ type Done<T> = Result<T, PlaygroundError>;
 
 /// The longest text that a person may send.
 const TYPED: usize = 40_000;
+
+/// The longest name of a file that a person may share.
+const FILE_NAME: usize = 255;
 
 /// Something that a person says.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +32,14 @@ fn no(what: &'static str) -> PlaygroundError {
     PlaygroundError::NotThere(what)
 }
 
+/// Refuses what has more characters than it may have.
+fn fits(what: &'static str, text: &str, most: usize) -> Done<()> {
+    match text.chars().nth(most) {
+        Some(_) => Err(PlaygroundError::TooLong { what, most }),
+        None => Ok(()),
+    }
+}
+
 impl Workspace {
     fn begin(&mut self, said: &Said<'_>) -> Done<Message> {
         let user = self.users.get(said.user).ok_or(no("user"))?;
@@ -36,9 +47,10 @@ impl Workspace {
             return Err(PlaygroundError::NotAllowed);
         }
         let channel = self.channels.get(said.channel).ok_or(no("channel"))?;
-        if !channel.has(said.user) || channel.archived || said.text.len() > TYPED {
+        if !channel.has(said.user) || channel.archived {
             return Err(PlaygroundError::NotAllowed);
         }
+        fits("text", said.text, TYPED)?;
         if let Some(thread) = said.thread {
             let parent = self.message(said.channel, thread).ok_or(no("thread"))?;
             if parent.is_reply() {
@@ -72,6 +84,9 @@ impl Workspace {
         files: &[(String, Bytes)],
         stub: bool,
     ) -> Done<String> {
+        for (name, _) in files {
+            fits("name of a file", name, FILE_NAME)?;
+        }
         let message = self.begin(said)?;
         let mut ids = Vec::new();
         for (name, bytes) in files {
@@ -96,6 +111,7 @@ impl Workspace {
     /// Changes what somebody said.
     pub(crate) fn edit(&mut self, user: &str, channel: &str, ts: &str, text: &str) -> Done<()> {
         let before = self.own_message(user, channel, ts)?;
+        fits("text", text, TYPED)?;
         let mut after = before.clone();
         after.text = self.typed(text);
         after.edited = Some(Edited {
@@ -124,6 +140,12 @@ impl Workspace {
         }
         let all = self.messages.get_mut(channel);
         let message = all.and_then(|all| all.get_mut(ts)).ok_or(no("message"))?;
+        if !is_name(name) {
+            return Err(PlaygroundError::NoEmoji);
+        }
+        if is_full(message, name) {
+            return Err(PlaygroundError::TooManyEmoji(reactions::MOST));
+        }
         if !react(message, name, user) {
             unreact(message, name, user);
         }
@@ -284,18 +306,23 @@ fn entity(stored: &mut String, text: &str) -> usize {
 
 /// `<@U…>`, `<#C…>`, `<!here>` and `<https://…>` are Slack's own and stay.
 fn markup(rest: &str) -> Option<(usize, &str)> {
-    let end = rest.find('>')? + 1;
-    let whole = rest.get(..end)?;
-    let inner = whole.get(1..end - 1)?;
     let known = ["@", "#", "!", "http://", "https://", "mailto:"];
-    let fits = known.iter().any(|start| inner.starts_with(start)) && !inner.contains('<');
-    fits.then_some((end, whole))
+    let inside = rest.strip_prefix('<')?;
+    if !known.iter().any(|start| inside.starts_with(start)) {
+        return None;
+    }
+    // One that opens before it closes is none, and so none is looked for further than the next.
+    let end = inside.find(['<', '>'])? + 1;
+    rest.get(end..)?.starts_with('>').then_some(())?;
+    Some((end + 1, rest.get(..=end)?))
 }
 
 fn link(rest: &str) -> Option<usize> {
-    let is_link = rest.starts_with("https://") || rest.starts_with("http://");
+    if !rest.starts_with("https://") && !rest.starts_with("http://") {
+        return None;
+    }
     let end = rest.find(|c: char| c.is_whitespace() || "<>\"'`)".contains(c));
-    is_link.then(|| end.unwrap_or(rest.len()))
+    Some(end.unwrap_or(rest.len()))
 }
 
 /// The pressed button of a message, as an interaction tells it.
@@ -348,6 +375,9 @@ mod tests {
                 "<script>alert(1)</script>",
                 "&lt;script&gt;alert(1)&lt;/script&gt;",
             ),
+            ("<@U0HANA", "&lt;@U0HANA"),
+            ("<!x<@U0HANA>", "&lt;!x<@U0HANA>"),
+            ("<https://a.b|c> <>", "<https://a.b|c> &lt;&gt;"),
         ] {
             assert_eq!(workspace.typed(typed), stored);
         }

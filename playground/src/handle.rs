@@ -57,6 +57,20 @@ pub enum PlaygroundError {
     /// Somebody may not do that.
     #[error("this person may not do that here")]
     NotAllowed,
+    /// It is more than a person may write at once.
+    #[error("this {what} is longer than {most} characters: make it shorter")]
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// How long it may be.
+        most: usize,
+    },
+    /// It is no name of an emoji.
+    #[error("an emoji is named by up to 100 of a to z, 0 to 9, _, +, - and ', without colons")]
+    NoEmoji,
+    /// A message has as many different emoji as it may have.
+    #[error("this message has {0} different emoji already: take one of them away first")]
+    TooManyEmoji(usize),
 }
 
 /// Files that somebody shares.

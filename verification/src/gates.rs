@@ -224,7 +224,8 @@ fn missing(error: &SlackError, language: Language) -> Passed {
         return refused(Refusal::UnknownEntity, "unknown_entity");
     }
     // What nobody understands, such as the page of a proxy, says nothing about anybody.
-    if error.may_pass() || error.is_puzzling() {
+    // A token that has just expired is renewed.
+    if error.may_pass() || error.is_puzzling() || error.is("token_expired") {
         return Passed::Later {
             why: error.to_string(),
             after: error.retry_after(),
@@ -233,7 +234,7 @@ fn missing(error: &SlackError, language: Language) -> Passed {
     }
     tracing::error!(%error, "who asks cannot be found out; this is for the operator to mend");
     match word {
-        "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired" => {
+        "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" => {
             Passed::Mute { word: "bad_token" }
         }
         _ => refused(Refusal::MissingPermission, "missing_permission"),
@@ -306,7 +307,7 @@ mod tests {
         ));
         assert!(matches!(passed("token_revoked"), Passed::Mute { .. }));
         assert!(matches!(passed("internal_error"), Passed::Later { .. }));
-        for riddle in ["a_word_of_tomorrow", "unknown_error"] {
+        for riddle in ["a_word_of_tomorrow", "unknown_error", "token_expired"] {
             let later = passed(riddle);
             assert!(
                 matches!(later, Passed::Later { after: None, .. }),

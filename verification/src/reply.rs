@@ -12,6 +12,7 @@ mod feedback;
 mod file;
 mod finish;
 mod live;
+mod looked;
 mod markdown;
 mod plan;
 mod post;

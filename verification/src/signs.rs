@@ -11,7 +11,7 @@ fn is_unseen(sign: char) -> bool {
         // Letters that only fill a place, and Braille without a dot.
         || matches!(sign, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{2800}')
         || matches!(sign, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}')
-        || matches!(sign, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}')
+        || matches!(sign, '\u{2060}'..='\u{2065}' | '\u{fe00}'..='\u{fe0f}')
         || matches!(sign, '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}')
         || matches!(sign, '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
@@ -19,7 +19,7 @@ fn is_unseen(sign: char) -> bool {
 /// Whether a sign says in which direction others are read.
 fn turns(sign: char) -> bool {
     matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}')
-        || matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
 }
 
 /// Whether there is nothing to read.
@@ -32,7 +32,8 @@ pub(crate) fn straight(line: &str) -> String {
     if is_blank(line) {
         return String::new();
     }
-    let kept = line.chars().filter(|sign| !turns(*sign));
+    let drives = |sign: char| sign.is_control() && !sign.is_whitespace();
+    let kept = line.chars().filter(|sign| !turns(*sign) && !drives(*sign));
     kept.map(|sign| if sign.is_control() { ' ' } else { sign })
         .collect()
 }
@@ -66,7 +67,7 @@ mod tests {
         for (line, straightened) in [
             ("reading \u{202e}fdp.exe", "reading fdp.exe"),
             ("a\u{2067}b\u{2069}c\u{61c}\u{200f}", "abc"),
-            ("one\u{1b}[2Jtwo\r\n", "one [2Jtwo  "),
+            ("one\u{1b}[2Jtwo\r\n", "one[2Jtwo  "),
             ("\u{202e}\u{200b}", ""),
             // What joins an emoji, and what keeps a mention apart, stays.
             (

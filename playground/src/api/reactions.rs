@@ -26,13 +26,23 @@ fn message<'a>(workspace: &'a mut Workspace, args: &Args) -> Result<&'a mut Mess
     found.ok_or(Refused::new("message_not_found"))
 }
 
+/// How many different emoji a message may have.
+pub(crate) const MOST: usize = 50;
+
 fn name(args: &Args) -> Result<&str, Refused> {
-    let name = args.text("name").ok_or(Refused::new("invalid_name"))?;
+    let name = args.text("name").filter(|name| is_name(name));
+    name.ok_or(Refused::new("invalid_name"))
+}
+
+/// Whether an emoji may be called so.
+pub(crate) fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_+-'".contains(c);
-    match name.len() <= 100 && name.chars().all(fits) {
-        true => Ok(name),
-        false => Err(Refused::new("invalid_name")),
-    }
+    (1..=100).contains(&name.len()) && name.chars().all(fits)
+}
+
+/// Whether a message has no room for this emoji.
+pub(crate) fn is_full(message: &Message, name: &str) -> bool {
+    message.reactions.len() >= MOST && message.reactions.iter().all(|one| one.name != name)
 }
 
 /// Puts somebody's emoji on a message; says whether it was not there yet.
@@ -72,6 +82,9 @@ pub(super) fn add(workspace: &mut Workspace, caller: &Caller, args: &Args) -> An
     caller.need("reactions:write")?;
     let (name, user) = (name(args)?, workspace.bot_user.clone());
     let message = message(workspace, args)?;
+    if is_full(message, name) {
+        return Err(Refused::new("too_many_emoji"));
+    }
     if !react(message, name, &user) {
         return Err(Refused::new("already_reacted"));
     }

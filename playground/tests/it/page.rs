@@ -127,6 +127,62 @@ async fn another_page_gets_in_nowhere_but_where_it_may_link_to() {
 }
 
 #[tokio::test]
+async fn whatever_a_person_writes_has_an_end() {
+    let playground = Playground::start(PlaygroundOptions::default()).await;
+    let playground = playground.unwrap();
+    let (user, channel) = (seed::HANA, seed::DM_HANA);
+    let ts = playground.post(user, channel, "hi").unwrap();
+    let acts = format!("{}playground/acts", playground.url());
+    let act = async |act: Value| {
+        let sent = client().post(&acts).body(act.to_string()).send();
+        let answer = sent.await.unwrap();
+        let status = answer.status().as_u16();
+        (status, answer.text().await.unwrap())
+    };
+    let long = "長".repeat(40_001);
+    let most = "長".repeat(40_000);
+    for (text, wanted) in [(&most, 200), (&long, 409)] {
+        for one in [
+            json!({"act": "post", "user": user, "channel": channel, "text": text}),
+            json!({"act": "edit", "user": user, "channel": channel, "ts": ts, "text": text}),
+        ] {
+            let (status, said) = act(one).await;
+            assert_eq!(status, wanted, "{said}");
+            assert_eq!(said.contains("40000 characters"), wanted == 409, "{said}");
+        }
+    }
+    let react = |name: &str| json!({"act": "react", "user": user, "channel": channel, "ts": ts, "name": name});
+    let long = "x".repeat(101);
+    for name in ["", "Smile", ":smile:", "<b>", "笑", "a b", &long] {
+        let (status, said) = act(react(name)).await;
+        assert_eq!(status, 409, "{name}");
+        assert!(said.contains("an emoji is named by"), "{said}");
+    }
+    for number in 0..50 {
+        assert_eq!(act(react(&format!("x{number}"))).await.0, 200);
+    }
+    let (status, said) = act(react("one-more")).await;
+    assert_eq!(status, 409);
+    assert!(said.contains("50 different emoji"), "{said}");
+    // One that is there can be taken away, and makes room.
+    assert_eq!(act(react("x0")).await.0, 200);
+    assert_eq!(act(react("+1")).await.0, 200);
+    let reactions = playground.thread(channel, &ts).remove(0).reactions;
+    assert_eq!(reactions.len(), 50);
+    let bot = Bot::of(&playground);
+    let args = [("channel", channel), ("timestamp", &ts), ("name", "eyes")];
+    assert_eq!(bot.bad("reactions.add", &args).await, "too_many_emoji");
+    let upload = interzone_playground::Upload {
+        user,
+        channel,
+        files: vec![("x".repeat(256), "1".into())],
+        ..interzone_playground::Upload::default()
+    };
+    let refused = playground.upload(&upload).unwrap_err();
+    assert!(refused.to_string().contains("255 characters"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_person_changes_their_language_and_the_app_hears_of_it() {
     let mut app = App::start().await;
     let playground = app.playground().await;

@@ -6,7 +6,6 @@ use super::{Asking, NotYet, Notes};
 use crate::context::mentions;
 use crate::question::Question;
 use crate::reply::Live;
-use crate::signs::straight;
 use crate::slack::tokens::Installation;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -84,7 +83,7 @@ impl Asking<'_> {
                     let (notes, question) = (self.notes.clone(), self.question.clone());
                     beside.spawn(begun(notes, question, task_id, self.client()));
                 }
-                ExecuteEvent::Status(line) => live.status(&straight(&line)),
+                ExecuteEvent::Status(line) => live.status(&line),
                 ExecuteEvent::Text(more) => live.text(&more),
                 // A file is posted when all is there.
                 _ => {}
@@ -111,7 +110,7 @@ impl Asking<'_> {
                 Ok(TaskOutcome::Failed(fault)) => return Ok(failed(fault.data.as_ref())),
                 Ok(TaskOutcome::Running(line)) => {
                     live.begun();
-                    line.iter().for_each(|line| live.status(&straight(line)));
+                    line.iter().for_each(|line| live.status(line));
                 }
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Ok(Outcome::Failed(error.error_word())),

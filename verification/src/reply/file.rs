@@ -4,6 +4,7 @@
 use super::KEEP;
 use super::poster::{Carried, Job};
 use super::thread::Stands;
+use crate::signs::straight;
 use crate::slack::api::SlackError;
 use crate::slack::ids::FileId;
 use base64::Engine;
@@ -118,11 +119,11 @@ async fn show(job: &Job<'_>, id: &FileId, name: &str) -> Result<(), SlackError> 
         .await
 }
 
-/// A name without what does not print, and not too long.
+/// A name without what does not print or turns it around, and not too long.
 fn clean(name: &str) -> String {
-    let printable = name.chars().filter(|sign| !sign.is_control());
-    let name: String = printable.take(LONGEST_NAME).collect();
-    if name.trim().is_empty() {
+    let printable: String = name.chars().filter(|sign| !sign.is_control()).collect();
+    let name: String = straight(&printable).chars().take(LONGEST_NAME).collect();
+    if name.is_empty() {
         "file".to_owned()
     } else {
         name
@@ -134,4 +135,21 @@ pub(super) fn is_size(why: &str) -> bool {
     ["file_upload_size_restricted", "file_too_large", "too_large"]
         .iter()
         .any(|word| why.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_that_can_be_read() {
+        for (name, wanted) in [
+            ("a b.csv", "a b.csv"),
+            ("a\u{202e}vsc.exe", "avsc.exe"),
+            ("a\nb\u{7}.txt", "ab.txt"),
+            ("\u{200b}\u{feff} ", "file"),
+        ] {
+            assert_eq!(clean(name), wanted, "{name:?}");
+        }
+    }
 }

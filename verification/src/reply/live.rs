@@ -17,6 +17,7 @@ use super::features::Feature;
 use super::markdown::defuse;
 use super::reaction::RECEIVED;
 use crate::question::{PlaceKind, Question};
+use crate::signs::{is_blank, straight};
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::texts::{Language, Phrase, phrase};
@@ -47,15 +48,22 @@ const LAST_CALL: Duration = Duration::from_secs(15);
 #[derive(Debug, Default)]
 struct Said {
     text: String,
+    /// Whether there is something to see in the text.
+    seen: bool,
     status: Option<String>,
     begun: bool,
     over: bool,
 }
 
 impl Said {
+    fn add(&mut self, more: &str) {
+        self.seen |= !is_blank(more);
+        self.text.push_str(more);
+    }
+
     /// Whether there is something to read, or nothing more to wait for.
     fn is_readable(&self) -> bool {
-        self.over || !self.text.trim().is_empty()
+        self.over || self.seen
     }
 }
 
@@ -103,8 +111,9 @@ impl Live {
 
     /// The agent is doing something, in its words.
     pub fn status(&self, status: &str) {
-        // It is one line, and the agent's words are no more than words here either.
-        let line: String = status.split_whitespace().collect::<Vec<_>>().join(" ");
+        // It is one line that nothing turns around, and the agent's words are no more than words here either.
+        let line = straight(status);
+        let line: String = line.split_whitespace().collect::<Vec<_>>().join(" ");
         if !line.is_empty() {
             let short: String = line.chars().take(LONGEST_STATUS).collect();
             let short = defuse(&short).into_owned();
@@ -115,7 +124,7 @@ impl Live {
     /// The agent has said more.
     pub fn text(&self, more: &str) {
         if !more.is_empty() {
-            self.said.send_modify(|said| said.text.push_str(more));
+            self.said.send_modify(|said| said.add(more));
         }
     }
 

@@ -51,6 +51,18 @@ pub(super) fn mrkdwn(text: &str) -> String {
 
 /// A line outside of code.
 fn plain(line: &str) -> String {
+    let mut line = line;
+    let mut quotes = 0;
+    // An answer says how deep quotes are in quotes, so they are peeled off one after another.
+    while let Some(quoted) = line.trim_start().strip_prefix('>') {
+        quotes += 1;
+        line = quoted.strip_prefix(' ').unwrap_or(quoted);
+    }
+    format!("{}{}", "> ".repeat(quotes), unquoted(line))
+}
+
+/// A line outside of code and of quotes.
+fn unquoted(line: &str) -> String {
     let body = line.trim_start();
     let indent = line.get(..line.len() - body.len()).unwrap_or_default();
     if let Some(title) = heading(body) {
@@ -64,9 +76,6 @@ fn plain(line: &str) -> String {
     }
     if is_break(body) {
         return "──────────".to_owned();
-    }
-    if let Some(quoted) = body.strip_prefix('>') {
-        return format!("> {}", plain(quoted.strip_prefix(' ').unwrap_or(quoted)));
     }
     for bullet in ["- ", "* ", "+ "] {
         if let Some(item) = body.strip_prefix(bullet) {

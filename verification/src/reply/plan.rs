@@ -7,6 +7,7 @@ use super::markdown::defuse;
 use super::split::{closing, split};
 use crate::intake::Stop;
 use crate::question::{PlaceKind, Question};
+use crate::signs::is_blank;
 use crate::slack::ids::UserId;
 use crate::texts::{self, Language, LeftOut, Phrase, Refusal};
 use interzone_hub::NewEntry;
@@ -71,7 +72,7 @@ pub fn answered(
             None => texts.push(texts::file_not_posted(language, name)),
         }
     }
-    texts.retain(|text| !text.trim().is_empty());
+    texts.retain(|text| !is_blank(text));
     if texts.is_empty() && files.is_empty() {
         texts.push(texts::phrase(language, Phrase::NoAnswer).to_owned());
     }
@@ -229,7 +230,7 @@ impl Plan {
             // What was said while it went on is all there is.
             pieces.push(left.said.trim_end().to_owned());
         }
-        pieces.retain(|piece| !piece.trim().is_empty());
+        pieces.retain(|piece| !is_blank(piece));
         let last = pieces.len().saturating_sub(1);
         let acts = pieces.into_iter().enumerate().map(|(number, text)| {
             let feedback = answer && number == last;

@@ -4,6 +4,7 @@
 
 mod lines;
 
+use super::looked::looked;
 use lines::{Lines, Open};
 pub(super) use lines::{closes, fence, is_rule};
 use unicode_segmentation::UnicodeSegmentation;
@@ -14,7 +15,20 @@ const LEAST: usize = 64;
 
 /// How long a text is. Slack counts as JavaScript does, so that most emoji are two.
 pub(super) fn length(text: &str) -> usize {
+    looked(text.len());
     text.chars().map(char::len_utf16).sum()
+}
+
+/// As much of a text as has at most so many characters.
+pub(super) fn head(text: &str, most: usize) -> &str {
+    let mut size = 0;
+    let over = text.char_indices().find(|(_, sign)| {
+        size += sign.len_utf16();
+        size > most
+    });
+    let end = over.map_or(text.len(), |(at, _)| at);
+    looked(end);
+    text.get(..end).unwrap_or_default()
 }
 
 /// Cuts a text into messages of at most `limit` characters. A text of nothing but blanks is no message.
@@ -23,13 +37,16 @@ pub(super) fn split(text: &str, limit: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = text.trim_end().trim_start_matches(['\n', '\r']);
     let mut open = Open::default();
-    while !rest.trim().is_empty() {
+    while !rest.is_empty() {
         let again = open.again();
-        if length(&again) + length(rest) <= limit {
+        if head(rest, limit.saturating_sub(length(&again))) == rest {
             pieces.push(format!("{again}{rest}"));
             break;
         }
-        let cut = Piece::new(&again, rest, open, limit).cut();
+        // A line that is longer than a message is not looked at up to its end for each piece of it. What it
+        // would have shown there, as that it closes a block, matters to no line that fits.
+        let near = head(rest, 2 * limit + 2);
+        let cut = Piece::new(&again, near, open, limit).cut();
         let (before, after) = rest.split_at(cut.at);
         pieces.push(format!(
             "{again}{}{}",
@@ -71,9 +88,9 @@ fn without_blank_lines(text: &str) -> &str {
 }
 
 /// Where to cut, and what is open there.
-struct Cut {
+struct Cut<'a> {
     at: usize,
-    open: Open,
+    open: Open<'a>,
 }
 
 /// How good a place between two lines is, worst first.
@@ -86,8 +103,8 @@ enum Rank {
 }
 
 /// A place between two lines.
-struct Between {
-    cut: Cut,
+struct Between<'a> {
+    cut: Cut<'a>,
     rank: Rank,
     /// How long the message would be.
     size: usize,
@@ -99,11 +116,11 @@ struct Piece<'a> {
     limit: usize,
     /// The length of what is opened again.
     again: usize,
-    start: Open,
+    start: Open<'a>,
 }
 
 impl<'a> Piece<'a> {
-    fn new(again: &str, rest: &'a str, start: Open, limit: usize) -> Self {
+    fn new(again: &str, rest: &'a str, start: Open<'a>, limit: usize) -> Self {
         Self {
             rest,
             limit,
@@ -112,19 +129,19 @@ impl<'a> Piece<'a> {
         }
     }
 
-    fn cut(self) -> Cut {
-        let mut places: Vec<Between> = Vec::new();
+    fn cut(self) -> Cut<'a> {
+        let mut places: Vec<Between<'a>> = Vec::new();
         let mut size = self.again;
-        let mut lines = Lines::new(self.rest, self.start.clone(), self.limit);
+        let mut lines = Lines::new(self.rest, self.start, self.limit);
         while let Some(line) = lines.next() {
-            let open = &line.before;
+            let open = line.before;
             // What ends the line before it goes.
             let closed = size.saturating_sub(1) + open.cost();
             if line.start > 0 && line.may_cut && closed <= self.limit {
                 places.push(Between {
                     cut: Cut {
                         at: line.start,
-                        open: open.clone(),
+                        open,
                     },
                     rank: match () {
                         () if open.is_open() => Rank::Inside,
@@ -148,7 +165,7 @@ impl<'a> Piece<'a> {
     }
 
     /// The best place between lines in the second half, or one within the line that does not fit.
-    fn choose(&self, mut places: Vec<Between>, line: &lines::Line<'_>, size: usize) -> Cut {
+    fn choose(&self, mut places: Vec<Between<'a>>, line: &lines::Line<'a>, size: usize) -> Cut<'a> {
         let half = self.limit / 2;
         let best = places
             .iter()
@@ -165,7 +182,7 @@ impl<'a> Piece<'a> {
             // A row that is longer than a message goes on as text.
             Open::default()
         } else {
-            line.before.clone()
+            line.before
         };
         let room = self.limit.saturating_sub(size + open.cost());
         match within(line.text, room, half.saturating_sub(size)) {
@@ -250,16 +267,8 @@ fn is_closing(grapheme: &str) -> bool {
 
 /// How many bytes of whole characters fit, one character at least.
 fn torn(line: &str, room: usize) -> usize {
-    let mut size = 0;
-    let mut end = 0;
-    for (at, sign) in line.char_indices() {
-        size += sign.len_utf16();
-        if size > room && at > 0 {
-            break;
-        }
-        end = at + sign.len_utf8();
-    }
-    end
+    let first = line.chars().next().map_or(0, char::len_utf8);
+    head(line, room).len().max(first)
 }
 
 #[cfg(test)]

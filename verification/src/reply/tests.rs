@@ -39,6 +39,12 @@ impl MemoryShelf {
     pub(super) async fn know(&self, kind: &str, key: &str, value: &str) {
         self.keep(kind, key, value, Duration::MAX).await.unwrap();
     }
+
+    /// As if the notes of a kind had never been stored.
+    pub(super) fn forget(&self, kind: &str) {
+        let mut notes = self.notes.lock().unwrap();
+        notes.retain(|(other, _), _| other != kind);
+    }
 }
 
 #[async_trait]

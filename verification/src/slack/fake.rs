@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 /// A request that came.
@@ -52,6 +52,8 @@ pub(crate) enum Reply {
     Json(Value),
     /// Anything.
     Whole(Response),
+    /// This, once it is let go.
+    Held(Box<Reply>, Arc<Notify>),
     /// Nothing, ever.
     Never,
 }
@@ -144,13 +146,20 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let reply = (inner.answers)(&seen);
     inner.seen.lock().unwrap().push(seen);
     inner.count.send_modify(|count| *count += 1);
+    let reply = match reply {
+        Reply::Held(reply, go) => {
+            go.notified().await;
+            *reply
+        }
+        at_once => at_once,
+    };
     match reply {
         Reply::Json(value) => Response::builder()
             .header("content-type", "application/json")
             .body(value.to_string().into())
             .unwrap(),
         Reply::Whole(response) => response,
-        Reply::Never => std::future::pending().await,
+        Reply::Held(..) | Reply::Never => std::future::pending().await,
     }
 }
 

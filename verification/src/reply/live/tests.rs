@@ -3,6 +3,7 @@
 use super::*;
 use crate::reply::plan::{answered, failed};
 use crate::reply::tests::{Fault, Stage, answer, question, with_file};
+use crate::slack::ids::Ts;
 use interzone_protocol::zone::ErrorWord;
 
 fn live(stage: &Stage, attempt: u32) -> Live {
@@ -274,6 +275,127 @@ async fn a_crash_at_any_step_of_a_live_reply_neither_loses_nor_doubles() {
         }
         assert!(step > 6, "only {step} steps");
     }
+}
+
+/// A question in the thread of the other one.
+fn second_question() -> Question {
+    let first = question();
+    let ts = Ts::new("1000.000002").unwrap();
+    Question {
+        id: Question::id_of(&first.team, &first.channel, &ts),
+        event_id: "Ev2".to_owned(),
+        ts,
+        in_thread: true,
+        ..first
+    }
+}
+
+/// The first answer never heard of its stream and looks for it; the second's stands there while the answer
+/// to the call that began it is on its way. Whose it is cannot be told, and the first takes it.
+#[tokio::test]
+async fn two_answers_in_one_thread_that_take_the_same_stream_both_stand_there() {
+    for more in [None, Some(" and more")] {
+        let stage = Stage::new().await;
+        stage.fault("chat.startStream", Fault::Held);
+        let second = second_question();
+        let live = stage.desk.live(&second, &stage.at, Language::En, 1);
+        live.text("The second");
+        until(&stage, |world| world.texts() == ["The second"]).await;
+
+        finish(&stage, &Left::unknown(), "The first.").await;
+        assert_eq!(stage.world().texts(), ["The first."], "it took the stream");
+
+        stage.world().go.notify_one();
+        if let Some(more) = more {
+            // It may grow before it ends, and what it grows is not its own any more.
+            live.text(more);
+            until(&stage, |world| world.count("chat.appendStream") == 1).await;
+        }
+        let left = live.left().await;
+        let result = answer("The second and more.");
+        let entries = answered(&second, &left, Language::En, &result, &[]).unwrap();
+        stage.carry_all(entries).await;
+        let world = stage.world();
+        assert_eq!(world.texts(), ["The first.", "The second and more."]);
+        assert!(world.messages.iter().all(|message| !message.streams));
+        assert!(world.messages.iter().all(|one| one.has("context_actions")));
+    }
+}
+
+/// What the second had said is not lost with its stream.
+#[tokio::test]
+async fn an_answer_that_breaks_off_after_another_took_its_stream_keeps_what_it_said() {
+    let stage = Stage::new().await;
+    stage.fault("chat.startStream", Fault::Held);
+    let second = second_question();
+    let live = stage.desk.live(&second, &stage.at, Language::En, 1);
+    live.text("The second");
+    until(&stage, |world| world.texts() == ["The second"]).await;
+    finish(&stage, &Left::unknown(), "The first.").await;
+    stage.world().go.notify_one();
+    live.text(" and more");
+    until(&stage, |world| world.count("chat.appendStream") == 1).await;
+    let left = live.left().await;
+    let entries = failed(&second, &left, Language::En, ErrorWord::Throttling).unwrap();
+    stage.carry_all(entries).await;
+    let texts = stage.world().texts();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert_eq!(texts[0], "The first.");
+    assert!(texts[1].starts_with("The second"), "{texts:?}");
+}
+
+/// No note tells whose the second's stream is, and Slack has ended it: its key tells.
+#[tokio::test]
+async fn a_stream_that_slack_ended_is_not_adopted_once_it_has_grown_on() {
+    let stage = Stage::new().await;
+    let second = second_question();
+    let live = stage.desk.live(&second, &stage.at, Language::En, 1);
+    live.text("The second");
+    until(&stage, |world| world.texts() == ["The second"]).await;
+    stage.world().messages[0].streams = false;
+    live.text(" and more");
+    until(&stage, |world| world.texts() == ["The second and more"]).await;
+    stage.shelf.forget("slack.live.at");
+
+    finish(&stage, &Left::unknown(), "The first.").await;
+    let texts = stage.world().texts();
+    assert_eq!(texts, ["The second and more", "The first."]);
+
+    let left = live.left().await;
+    let result = answer("The second and more.");
+    let entries = answered(&second, &left, Language::En, &result, &[]).unwrap();
+    stage.carry_all(entries).await;
+    let texts = stage.world().texts();
+    assert_eq!(texts, ["The second and more.", "The first."]);
+}
+
+#[tokio::test]
+async fn what_nobody_sees_begins_nothing_and_is_no_answer() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    let unseen = "\u{200b}\u{2060} \u{feff}\u{ad}";
+    live.text(unseen);
+    until(&stage, |world| {
+        world.statuses.len() + world.count("chat.startStream") == 1
+    })
+    .await;
+    let left = live.left().await;
+    finish(&stage, &left, unseen).await;
+    assert_eq!(stage.world().texts(), ["There was no answer to this."]);
+    assert_eq!(stage.world().count("chat.startStream"), 0);
+}
+
+#[tokio::test]
+async fn a_status_is_a_line_that_nothing_turns_around() {
+    let stage = Stage::new().await;
+    let live = live(&stage, 1);
+    until(&stage, |world| world.statuses.len() == 1).await;
+    live.status("\u{202e}\u{200b}");
+    live.status("reads\u{202e} fdp.\u{2066}exe\u{1b}[2J\u{0}\nof 👨\u{200d}👩 <\u{200f}!here>");
+    until(&stage, |world| world.statuses.len() == 2).await;
+    let shown = stage.world().statuses[1].clone();
+    // The call is no call either, once what hid it is gone.
+    assert_eq!(shown, "reads fdp.exe[2J of 👨\u{200d}👩 <\u{2060}!here>");
 }
 
 #[tokio::test]

@@ -5,8 +5,10 @@ use crate::reply::effect::{Left, Standing};
 use crate::reply::features::Feature;
 use crate::reply::markdown::{defuse, mrkdwn, settled};
 use crate::reply::plan::LONGEST;
-use crate::reply::split::length;
+use crate::reply::split::{head, length};
+use crate::reply::thread::Stands;
 use crate::reply::{blocks, post};
+use crate::signs::is_blank;
 use crate::slack::api::SlackError;
 use crate::slack::api::chat::{AppendStream, Post, StartStream, Update};
 use crate::slack::ids::Ts;
@@ -75,7 +77,7 @@ impl Shown {
                 return left;
             }
             let text = ready(&said);
-            if text.trim().is_empty() {
+            if is_blank(&text) {
                 // All of it may become a call of somebody.
                 if said.changed().await.is_err() {
                     return left;
@@ -201,10 +203,25 @@ impl Shown {
             let slack = self.desk.slack.hasty();
             match slack.chat_append_stream(&self.at, &more).await {
                 Ok(()) => left.said = text,
-                // Slack ends streams by itself after a while; the message can still be changed.
                 Err(error) if error.is("message_not_in_streaming_state") => {
-                    self.has_button.store(true, Ordering::Relaxed);
-                    return self.change(said, ts, left).await;
+                    let stands = Stands::read(&self.desk, &self.at, &self.place).await;
+                    match stands.map(|stands| stands.is_anothers(&ts, &self.place)) {
+                        // Slack ends streams by itself after a while; the message can still be changed.
+                        Ok(false) => {
+                            self.has_button.store(true, Ordering::Relaxed);
+                            return self.change(said, ts, left).await;
+                        }
+                        // Another answer of the thread took it for its own, and it is that one's now.
+                        Ok(true) => {
+                            over(&mut said).await;
+                            return left;
+                        }
+                        Err(error) => {
+                            tracing::debug!(%error, "a reply stops growing before its end");
+                            sure = false;
+                            break;
+                        }
+                    }
                 }
                 Err(error) => {
                     if !skip(&error, &mut said).await {
@@ -227,6 +244,8 @@ impl Shown {
             plenty: self.desk.beat.little,
             ..self.desk.beat
         };
+        // What began as a stream has no key, and without one another answer may take it for its own.
+        let metadata = blocks::metadata(&self.place.text_key(0));
         while length(&left.said) < LONGEST {
             if !enough(&mut said, left.said.len(), last, beat).await {
                 break;
@@ -240,7 +259,7 @@ impl Shown {
                 ts: &ts,
                 text: &own,
                 blocks: has_button.then_some(&blocks),
-                metadata: None,
+                metadata: Some(&metadata),
             };
             let slack = self.desk.slack.hasty();
             match slack.chat_update(&self.at, &update).await {
@@ -262,14 +281,9 @@ impl Shown {
 /// As much of what was said as may be shown, and not more than a message holds.
 fn ready(said: &watch::Receiver<Said>) -> String {
     let said = said.borrow();
-    let text = defuse(settled(&said.text));
-    let mut size = 0;
-    let fits = text.char_indices().find(|(_, sign)| {
-        size += sign.len_utf16();
-        size > LONGEST
-    });
-    let end = fits.map_or(text.len(), |(at, _)| at);
-    text.get(..end).unwrap_or_default().to_owned()
+    // It only gets longer by being defused, so the rest need not be looked at with every word that comes.
+    let text = defuse(settled(head(&said.text, LONGEST)));
+    head(&text, LONGEST).to_owned()
 }
 
 /// Waits until there is enough to send on since `last`; no longer than until it is over, and then says
@@ -325,7 +339,7 @@ mod tests {
 
     async fn waited(said: &str, since: Duration) -> Duration {
         let (tell, mut hears) = watch::channel(Said::default());
-        tell.send_modify(|now| now.text = said.to_owned());
+        tell.send_modify(|now| now.add(said));
         let now = Instant::now();
         let last = now.checked_sub(since).unwrap();
         assert!(enough(&mut hears, 0, last, BEAT).await);
@@ -345,11 +359,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_becomes_plenty_meanwhile_goes_at_once_and_the_end_ends_the_wait() {
         let (tell, mut hears) = watch::channel(Said::default());
-        tell.send_modify(|now| now.text.push('x'));
+        tell.send_modify(|now| now.add("x"));
         let began = Instant::now();
         let more = async {
             tokio::time::advance(Duration::from_millis(600)).await;
-            tell.send_modify(|now| now.text.push_str(&"x".repeat(PLENTY)));
+            tell.send_modify(|now| now.add(&"x".repeat(PLENTY)));
         };
         let (went, ()) = tokio::join!(enough(&mut hears, 0, began, BEAT), more);
         assert!(went);
@@ -362,7 +376,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_that_may_be_shown_is_not_sent() {
         let (tell, mut hears) = watch::channel(Said::default());
-        tell.send_modify(|now| now.text.push_str("<!"));
+        tell.send_modify(|now| now.add("<!"));
         let wait = enough(&mut hears, 0, Instant::now(), BEAT);
         let wait = tokio::time::timeout(Duration::from_secs(10), wait);
         assert!(wait.await.is_err());

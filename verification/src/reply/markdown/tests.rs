@@ -79,6 +79,7 @@ fn markdown_becomes_slacks_own_form() {
         ("- one\n  * two\n+ three", "• one\n  • two\n• three"),
         ("1. first\n2. second", "1. first\n2. second"),
         ("> quoted **words**", "> quoted *words*"),
+        (">> deep\n>  > - twice", "> > deep\n> > • twice"),
         ("---", "──────────"),
         (
             "```rust\nlet a: &str = \"**\";\n```",
@@ -200,6 +201,13 @@ fn a_growing_text_waits_where_a_call_may_begin() {
     ] {
         assert_eq!(settled(text), wanted, "{text}");
     }
+}
+
+#[test]
+fn quotes_may_be_as_deep_as_an_answer_is_long() {
+    let depth = 100_000;
+    let text = format!("{}# deep", ">".repeat(depth));
+    assert_eq!(mrkdwn(&text), format!("{}*deep*", "> ".repeat(depth)));
 }
 
 #[test]

@@ -112,6 +112,25 @@ fn no_answer_at_all_is_said() {
     )
     .unwrap();
     assert!(told(plan).contains("回答を得られませんでした。"));
+    // Nor does anybody see an answer in these.
+    for unseen in [
+        "\u{200b}",
+        "\u{2060}\n\u{feff}",
+        "\u{ad}\u{202e}",
+        "\u{3164}",
+    ] {
+        let unseen = unseen.repeat(12_000);
+        let plan = answered(
+            &question(),
+            &Left::nothing(),
+            Language::En,
+            &answer(&unseen),
+            &[],
+        );
+        let plan = plan.unwrap();
+        assert_eq!(plan.len(), 2, "words and a sign");
+        assert!(told(plan).contains("There was no answer to this."));
+    }
     // A file is an answer, and needs no words.
     let plan = answered(
         &question(),

@@ -1,23 +1,25 @@
 //! The lines of a Markdown text, and which of its code blocks or tables each stands in.
 
+use crate::reply::looked::looked;
+
 /// What is open at a place: nothing, a code block or a table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Open {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Open<'a> {
     #[default]
     Nothing,
     Fence {
         /// The line that opens it.
-        opener: String,
+        opener: &'a str,
         /// What closes it.
-        closer: String,
+        closer: &'a str,
     },
     Table {
         /// Its first two lines.
-        header: String,
+        header: &'a str,
     },
 }
 
-impl Open {
+impl Open<'_> {
     pub(super) fn is_open(&self) -> bool {
         *self != Self::Nothing
     }
@@ -40,7 +42,11 @@ impl Open {
 
     /// How many characters it takes to close it.
     pub(super) fn cost(&self) -> usize {
-        super::length(&self.closing())
+        match self {
+            // Its signs are of one byte each.
+            Self::Fence { closer, .. } => 1 + closer.len(),
+            Self::Nothing | Self::Table { .. } => 0,
+        }
     }
 
     /// What opens it again after a cut.
@@ -60,7 +66,7 @@ pub(super) struct Line<'a> {
     /// Without what ends it.
     pub(super) text: &'a str,
     /// What is open before it.
-    pub(super) before: Open,
+    pub(super) before: Open<'a>,
     /// Whether the text may be cut before it.
     pub(super) may_cut: bool,
     /// Whether it must not be torn: it opens or closes a block, or is part of a table.
@@ -75,7 +81,7 @@ pub(super) struct Line<'a> {
 pub(super) struct Lines<'a> {
     text: &'a str,
     at: usize,
-    open: Open,
+    open: Open<'a>,
     limit: usize,
     /// How many lines of what is open have been seen, those that open it included.
     seen: usize,
@@ -84,7 +90,7 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// `limit` is that of a message: what opens or closes something must leave room in it.
-    pub(super) fn new(text: &'a str, open: Open, limit: usize) -> Self {
+    pub(super) fn new(text: &'a str, open: Open<'a>, limit: usize) -> Self {
         Self {
             text,
             at: 0,
@@ -98,14 +104,16 @@ impl<'a> Lines<'a> {
 
     fn line_at(&self, at: usize) -> Option<&'a str> {
         let rest = self.text.get(at..).filter(|rest| !rest.is_empty())?;
-        rest.split('\n').next()
+        let line = rest.split('\n').next()?;
+        looked(line.len());
+        Some(line)
     }
 
     pub(super) fn next(&mut self) -> Option<Line<'a>> {
         let start = self.at;
         let text = self.line_at(start)?;
         self.at = start + text.len() + 1;
-        let before = self.open.clone();
+        let before = self.open;
         let mut may_cut = true;
         match &self.open {
             Open::Fence { closer, .. } if closes(text, closer) => {
@@ -149,15 +157,16 @@ impl<'a> Lines<'a> {
         let most = self.limit / 4;
         if let Some(marker) = fence(text).filter(|_| super::length(text) <= most) {
             self.open = Open::Fence {
-                opener: text.to_owned(),
-                closer: marker.to_owned(),
+                opener: text,
+                closer: marker,
             };
         } else if let Some(under) = self.line_at(self.at).filter(|under| is_rule(under))
             && text.contains('|')
             && super::length(text) + super::length(under) < most
         {
-            let header = format!("{text}\n{under}");
-            self.open = Open::Table { header };
+            let start = self.at.saturating_sub(text.len() + 1);
+            let header = self.text.get(start..self.at + under.len());
+            self.open = header.map_or(Open::Nothing, |header| Open::Table { header });
         }
     }
 }

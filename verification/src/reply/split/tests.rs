@@ -1,6 +1,7 @@
 //! Whether a long answer is cut where a reader would cut it, and nothing is lost.
 
 use super::*;
+use crate::reply::looked::looks_of;
 use proptest::prelude::*;
 
 const LIMIT: usize = 11_000;
@@ -140,6 +141,41 @@ fn what_opens_a_block_may_be_longer_than_a_message() {
     let text = format!("{}\ncode\n", "`".repeat(500));
     for piece in split(&text, 100) {
         assert!(length(&piece) <= 100, "{} {piece}", length(&piece));
+    }
+}
+
+#[test]
+fn a_long_answer_is_looked_at_a_few_times_however_its_lines_are() {
+    let limit = 2_000;
+    let opener = format!("```{}\n", "i".repeat(400));
+    let fence = format!("{}\n", "`".repeat(400));
+    let header = format!("| {} |\n|---|\n", "h".repeat(400));
+    let zalgo = format!("e{}", "\u{301}".repeat(200_000));
+    for (name, text) in [
+        ("one line", "x".repeat(400_000)),
+        ("words", "wörd ".repeat(80_000)),
+        ("sentences", "一文。".repeat(40_000)),
+        ("short lines", "x\n".repeat(200_000)),
+        ("paragraphs", "x\n\n".repeat(130_000)),
+        ("blank lines", format!("x{}x", "\n".repeat(400_000))),
+        ("blank code", format!("```\n{}x", "\n".repeat(400_000))),
+        ("spaces in code", format!("```\n{}x", " ".repeat(400_000))),
+        (
+            "code with much to say",
+            format!("{opener}{}", "x\n".repeat(200_000)),
+        ),
+        (
+            "code between many signs",
+            format!("{fence}{}", "x\n".repeat(200_000)),
+        ),
+        ("code blocks", "```\nx\n```\n".repeat(40_000)),
+        ("a table", format!("{header}{}", "|\n".repeat(200_000))),
+        ("tables", "|\n|-\n\n".repeat(60_000)),
+        ("a long row", format!("{header}|{}", "x".repeat(400_000))),
+        ("one sign", zalgo),
+    ] {
+        let seen = looks_of(|| split(&text, limit));
+        assert!(seen <= 40 * text.len(), "{name}: {seen} of {}", text.len());
     }
 }
 

@@ -40,6 +40,8 @@ pub(in crate::reply) enum Fault {
     SentOn,
     /// It is done, and the answer has no end.
     Endless,
+    /// It is done, and the answer is on its way until it is let go.
+    Held,
     /// It is done, and then nobody answers any more.
     HangsAfter,
     /// It is not done, and nobody answers any more.
@@ -61,6 +63,8 @@ pub(in crate::reply) struct World {
     /// The longest message that is taken.
     pub(in crate::reply) longest: Option<usize>,
     changes: usize,
+    /// Lets an answer go that is held.
+    pub(in crate::reply) go: Arc<Notify>,
     pub(super) hung: Arc<Notify>,
     pub(super) heard: watch::Sender<usize>,
 }
@@ -136,6 +140,11 @@ impl World {
             Some(Fault::Endless) => {
                 let _ = self.act(name, &form, seen, origin);
                 return Reply::status(200, &[], vec![b' '; (1 << 20) + 1]);
+            }
+            Some(Fault::Held) => {
+                let done = self.act(name, &form, seen, origin);
+                let reply = done.map_or_else(Reply::said, Reply::Json);
+                return Reply::Held(Box::new(reply), Arc::clone(&self.go));
             }
             Some(Fault::HangsAfter) => {
                 // Even a refusal may be lost.
