@@ -1,6 +1,6 @@
 // What is written with marks looks as it was meant; and what is written to hold up the page, with thousands of
-// marks that open and never close, is drawn as anything else. It would take an hour if the page looked ahead
-// from every one of them.
+// marks that open and never close, is drawn as anything else. If the page looked ahead from every one of them,
+// this journey would be over before it.
 
 import assert from "node:assert/strict";
 import { journey } from "./visit.mjs";
