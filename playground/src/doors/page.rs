@@ -23,6 +23,7 @@ pub(super) fn file(path: &str) -> Response {
         "/playground.js" => ("text/javascript", include_str!("../page/playground.js")),
         "/icon.svg" => ("image/svg+xml", include_str!("../page/icon.svg")),
         "/preview.js" => ("text/javascript", include_str!("../page/preview.js")),
+        "/scan.js" => ("text/javascript", include_str!("../page/scan.js")),
         "/state.js" => ("text/javascript", include_str!("../page/state.js")),
         "/theme.js" => ("text/javascript", include_str!("../page/theme.js")),
         "/welcome.js" => ("text/javascript", include_str!("../page/welcome.js")),

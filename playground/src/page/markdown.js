@@ -2,6 +2,8 @@
 // Everything becomes text of a node. No string is ever read as HTML, and links lead to the web or to
 // mail only.
 
+import { angled, fenced, linked, pair, pattern, scan, ticked } from "/scan.js";
+
 const MOST_DEPTH = 8;
 
 function element(name, text, className) {
@@ -29,19 +31,25 @@ function link(address, content) {
 }
 
 // What may stand within a line of Markdown, the earliest first, then the longest.
+const INLINE_SIGNS = /[`\[<*_~\\]|!\[|https?:\/\//g;
 const INLINE = [
-  { is: /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)/, as: (m) => [element("code", m[2].replace(/^ (.*\S.*) $/s, "$1"))] },
-  { is: /!?\[([^\]\n]{0,999})\]\(<?([^\s)>]{1,2000})>?(?:\s+"[^"\n]*")?\)/, as: (m, depth) => one(link(m[2], inline(m[1], depth)), m[0]) },
-  { is: /<((?:https?:\/\/|mailto:)[^\s>]{1,2000})>/, as: (m) => one(link(m[1], m[1]), m[0]) },
-  { is: /https?:\/\/[^\s<>"'`)\]、。」）]{1,2000}/, as: (m) => one(link(m[0], m[0]), m[0]) },
-  { is: /\*\*\*(?=\S)([\s\S]*?\S)\*\*\*/, as: (m, depth) => nested("strong", "em", m[1], depth) },
-  { is: /\*\*(?=\S)([\s\S]*?\S)\*\*/, as: (m, depth) => wrapped("strong", m[1], depth) },
-  { is: /(?<![\w])__(?=\S)([\s\S]*?\S)__(?![\w])/, as: (m, depth) => wrapped("strong", m[1], depth) },
-  { is: /~~(?=\S)([\s\S]*?\S)~~/, as: (m, depth) => wrapped("s", m[1], depth) },
-  { is: /\*(?=[^\s*])([^*\n]*?[^\s*])\*/, as: (m, depth) => wrapped("em", m[1], depth) },
-  { is: /(?<![\w])_(?=[^\s_])([^_\n]*?[^\s_])_(?![\w])/, as: (m, depth) => wrapped("em", m[1], depth) },
-  { is: /\\([\\`*_{}\[\]()#+\-.!|~>])/, as: (m) => [m[1]] },
+  { on: "`", is: ticked, as: (m) => [element("code", unpadded(m[1]))] },
+  { on: "![", is: linked, as: (m, depth) => one(link(m[2], inline(m[1], depth)), m[0]) },
+  { on: "<", is: angled(/<((?:https?:\/\/|mailto:)[^\s>]{1,2000})>/, /[>\s]/g), as: (m) => one(link(m[1], m[1]), m[0]) },
+  { on: "h", is: pattern(/https?:\/\/[^\s<>"'`)\]、。」）]{1,2000}/), as: (m) => one(link(m[0], m[0]), m[0]) },
+  { on: "*", is: pair("***", /(?<=\S)\*\*\*/g), as: (m, depth) => nested("strong", "em", m[1], depth) },
+  { on: "*", is: pair("**", /(?<=\S)\*\*/g), as: (m, depth) => wrapped("strong", m[1], depth) },
+  { on: "_", is: pair("__", /(?<=\S)__(?!\w)/g, /\w/), as: (m, depth) => wrapped("strong", m[1], depth) },
+  { on: "~", is: pair("~~", /(?<=\S)~~/g), as: (m, depth) => wrapped("s", m[1], depth) },
+  { on: "*", is: pattern(/\*(?=[^\s*])([^*\n]*?[^\s*])\*/), as: (m, depth) => wrapped("em", m[1], depth) },
+  { on: "_", is: pattern(/_(?=[^\s_])([^_\n]*?[^\s_])_(?!\w)/, /\w/), as: (m, depth) => wrapped("em", m[1], depth) },
+  { on: "\\", is: pattern(/\\([\\`*_{}\[\]()#+\-.!|~>])/), as: (m) => [m[1]] },
 ];
+
+/** Code may have a blank on either side, for one that begins or ends with a backtick. */
+function unpadded(code) {
+  return code.startsWith(" ") && code.endsWith(" ") && code.trim() ? code.slice(1, -1) : code;
+}
 
 function one(made, otherwise) {
   return [made ?? otherwise];
@@ -61,21 +69,7 @@ function nested(outer, inner, text, depth) {
 
 function inline(text, depth = 0) {
   if (depth > MOST_DEPTH) return [text];
-  const nodes = [];
-  let rest = text;
-  while (rest) {
-    let best = null;
-    for (const rule of INLINE) {
-      const found = rule.is.exec(rest);
-      if (found && (!best || found.index < best.found.index)) best = { rule, found };
-    }
-    if (!best) break;
-    if (best.found.index) nodes.push(rest.slice(0, best.found.index));
-    nodes.push(...best.rule.as(best.found, depth + 1));
-    rest = rest.slice(best.found.index + best.found[0].length);
-  }
-  if (rest) nodes.push(rest);
-  return nodes;
+  return scan(text, INLINE_SIGNS, INLINE, (word) => word, depth + 1);
 }
 
 /** Lines with their ends kept as line breaks. */
@@ -137,10 +131,22 @@ function table(lines) {
 }
 
 const FENCE = /^(\s{0,3})(`{3,}|~{3,})\s*([^`\s]*)/;
-const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
+const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/s;
 const RULER = /^\s{0,3}([-*_])(?:\s*\1){2,}\s*$/;
-const HEADING = /^\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
-const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+const HEADING = /^\s{0,3}(#{1,6})\s+(.*)$/s;
+const DIVIDER = /^\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?$/;
+
+function divides(line) {
+  return DIVIDER.test(line.trim());
+}
+
+/** A heading without the signs that may end it. */
+function unclosed(heading) {
+  const text = heading.trimEnd();
+  let end = text.length;
+  while (text[end - 1] === "#") end -= 1;
+  return text.slice(0, end).trimEnd();
+}
 
 function list(lines, depth) {
   const first = ITEM.exec(lines[0]);
@@ -181,7 +187,7 @@ function blocks(lines, depth = 0) {
   let at = 0;
   const begins = (line, next) =>
     FENCE.test(line) || HEADING.test(line) || RULER.test(line) || ITEM.test(line) ||
-    /^\s{0,3}>/.test(line) || (line.includes("|") && next !== undefined && DIVIDER.test(next) && next.includes("-"));
+    /^\s{0,3}>/.test(line) || (line.includes("|") && next !== undefined && divides(next));
   while (at < lines.length) {
     const line = lines[at];
     if (!line.trim()) {
@@ -201,7 +207,7 @@ function blocks(lines, depth = 0) {
     const heading = HEADING.exec(line);
     if (heading) {
       const made = element(`h${Math.min(6, heading[1].length - highest + 3)}`);
-      made.append(...inline(heading[2]));
+      made.append(...inline(unclosed(heading[2])));
       nodes.push(made);
       at += 1;
       continue;
@@ -227,7 +233,7 @@ function blocks(lines, depth = 0) {
       nodes.push(list(lines.slice(from, at), depth));
       continue;
     }
-    if (line.includes("|") && DIVIDER.test(lines[at + 1] ?? "") && lines[at + 1].includes("-")) {
+    if (line.includes("|") && divides(lines[at + 1] ?? "")) {
       at += 2;
       while (at < lines.length && lines[at].includes("|")) at += 1;
       nodes.push(table(lines.slice(from, at)));
@@ -257,16 +263,17 @@ function plain(text) {
   return text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 }
 
+const MARKS_SIGNS = /[`<*_~]/g;
 const MARKS = [
-  { is: /```([\s\S]+?)```/, as: (m) => [fence(plain(m[1]).replace(/^\n|\n$/g, ""))] },
-  { is: /`([^`\n]+)`/, as: (m) => [element("code", plain(m[1]))] },
-  { is: /<@([A-Z0-9]+)(?:\|[^>]*)?>/, as: (m, names) => [element("span", `@${names.user(m[1])}`, "at")] },
-  { is: /<#([A-Z0-9]+)(?:\|([^>]*))?>/, as: (m, names) => [element("span", `#${m[2] || names.channel(m[1])}`, "at")] },
-  { is: /<!(here|channel|everyone)(?:\|[^>]*)?>/, as: (m) => [element("span", `@${m[1]}`, "at")] },
-  { is: /<((?:https?:\/\/|mailto:)[^|>\s]+)(?:\|([^>]*))?>/, as: (m) => one(link(plain(m[1]), plain(m[2] || m[1])), plain(m[0])) },
-  { is: /(?<![\w*])\*(?=\S)([^*\n]*?\S)\*(?![\w*])/, as: (m, names) => marked("strong", m[1], names) },
-  { is: /(?<![\w_])_(?=\S)([^_\n]*?\S)_(?![\w_])/, as: (m, names) => marked("em", m[1], names) },
-  { is: /(?<![\w~])~(?=\S)([^~\n]*?\S)~(?![\w~])/, as: (m, names) => marked("s", m[1], names) },
+  { on: "`", is: fenced, as: (m) => [fence(plain(m[1]).replace(/^\n|\n$/g, ""))] },
+  { on: "`", is: pattern(/`([^`\n]+)`/), as: (m) => [element("code", plain(m[1]))] },
+  { on: "<", is: angled(/<@([A-Z0-9]+)(?:\|[^>]*)?>/, />/g), as: (m, names) => [element("span", `@${names.user(m[1])}`, "at")] },
+  { on: "<", is: angled(/<#([A-Z0-9]+)(?:\|([^>]*))?>/, />/g), as: (m, names) => [element("span", `#${m[2] || names.channel(m[1])}`, "at")] },
+  { on: "<", is: angled(/<!(here|channel|everyone)(?:\|[^>]*)?>/, />/g), as: (m) => [element("span", `@${m[1]}`, "at")] },
+  { on: "<", is: angled(/<((?:https?:\/\/|mailto:)[^|>\s]+)(?:\|([^>]*))?>/, /[|>\s]/g), as: (m) => one(link(plain(m[1]), plain(m[2] || m[1])), plain(m[0])) },
+  { on: "*", is: pattern(/\*(?=\S)([^*\n]*?\S)\*(?![\w*])/, /[\w*]/), as: (m, names) => marked("strong", m[1], names) },
+  { on: "_", is: pattern(/_(?=\S)([^_\n]*?\S)_(?!\w)/, /\w/), as: (m, names) => marked("em", m[1], names) },
+  { on: "~", is: pattern(/~(?=\S)([^~\n]*?\S)~(?![\w~])/, /[\w~]/), as: (m, names) => marked("s", m[1], names) },
 ];
 
 function marked(name, text, names) {
@@ -276,21 +283,7 @@ function marked(name, text, names) {
 }
 
 function marks(text, names) {
-  const nodes = [];
-  let rest = text;
-  while (rest) {
-    let best = null;
-    for (const rule of MARKS) {
-      const found = rule.is.exec(rest);
-      if (found && (!best || found.index < best.found.index)) best = { rule, found };
-    }
-    if (!best) break;
-    if (best.found.index) nodes.push(plain(rest.slice(0, best.found.index)));
-    nodes.push(...best.rule.as(best.found, names));
-    rest = rest.slice(best.found.index + best.found[0].length);
-  }
-  if (rest) nodes.push(plain(rest));
-  return nodes;
+  return scan(text, MARKS_SIGNS, MARKS, plain, names);
 }
 
 /** Slack's own marks as nodes; `names` tells what ids are called. */

@@ -20,6 +20,7 @@ async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
         "icon.svg",
         "icons.js",
         "preview.js",
+        "scan.js",
         "state.js",
         "theme.js",
         "welcome.js",

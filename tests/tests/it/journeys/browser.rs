@@ -94,6 +94,11 @@ async fn people_are_refused_held_back_and_answered_in_their_language() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn marks_look_as_meant_and_none_hold_up_the_page() {
+    Started::new().await.walk("marks.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_narrow_screen_has_room_for_all_of_it() {
     Started::new().await.walk("narrow.mjs").await;
 }
