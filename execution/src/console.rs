@@ -11,6 +11,7 @@ mod guard;
 mod html;
 mod layout;
 mod pages;
+mod places;
 mod plots;
 mod samples;
 mod session;
