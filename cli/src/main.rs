@@ -16,6 +16,7 @@ mod input;
 mod output;
 mod printable;
 mod private;
+mod reach;
 mod refusal;
 mod runtime;
 mod save;
