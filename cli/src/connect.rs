@@ -7,7 +7,7 @@ use crate::config::{Profile, Surroundings};
 use crate::exit::Failure;
 use clap::Args;
 use interzone_client::{Client, ClientCredentials, Credentials, Error, Secret, TokenError};
-use interzone_protocol::acp::Method;
+use interzone_protocol::acp::{Method, Scope};
 use std::fs;
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -204,10 +204,13 @@ impl Connection {
         done: Result<T, Failure>,
         methods: &[Method],
     ) -> Result<T, Failure> {
-        let refused = |error: &Error| matches!(error, Error::Token(TokenError::Refused { error, .. }) if error == "invalid_scope");
         match (&done, &self.proof) {
-            (Err(Failure::Call(error)), Proof::Client { id, .. }) if refused(error) => {
-                let lacking = self.lacking(methods).await;
+            (Err(Failure::Call(error)), Proof::Client { id, .. }) if is_scope(error) => {
+                let Ok(client) = self.client() else {
+                    return done;
+                };
+                let scopes = methods.iter().flat_map(|method| method.scopes());
+                let lacking = lacking(&client, scopes).await;
                 if lacking.is_empty() {
                     return done;
                 }
@@ -219,26 +222,51 @@ impl Connection {
             _ => done,
         }
     }
+}
 
-    /// The scopes that no token is to be had for.
-    async fn lacking(&self, methods: &[Method]) -> Vec<&'static str> {
-        let mut lacking = Vec::new();
-        let Ok(client) = self.client() else {
-            return lacking;
-        };
-        let mut scopes: Vec<_> = methods.iter().flat_map(|method| method.scopes()).collect();
-        scopes.dedup();
-        for scope in scopes {
-            let name = scope.name();
-            let token = client.token(&[name]).await;
-            if matches!(token, Err(Error::Token(TokenError::Refused { .. })))
-                && !lacking.contains(&name)
-            {
-                lacking.push(name);
-            }
+/// Whether a token was refused for nothing but what it was to be good for.
+pub(crate) fn is_scope(error: &Error) -> bool {
+    matches!(error, Error::Token(TokenError::Refused { error, .. }) if error == "invalid_scope")
+}
+
+/// A token with all scopes of ACP that the client may have, and those that it may not.
+///
+/// An issuer that is asked for no scope in particular gives what it likes: ours all that the client has,
+/// others less. So each is asked for by its name, where all at once are refused.
+///
+/// # Errors
+/// There is no token to be had.
+pub(crate) async fn widest_token(client: &Client) -> Result<(Secret, Vec<&'static str>), Error> {
+    match client.token(&Scope::ALL.map(Scope::name)).await {
+        Err(error) if is_scope(&error) => {
+            let lacking = lacking(client, Scope::ALL).await;
+            let held: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
+            let held: Vec<&str> = held
+                .into_iter()
+                .filter(|one| !lacking.contains(one))
+                .collect();
+            Ok((client.token(&held).await?, lacking))
         }
-        lacking
+        token => Ok((token?, Vec::new())),
     }
+}
+
+/// The scopes that no token is to be had for.
+async fn lacking(client: &Client, scopes: impl IntoIterator<Item = Scope>) -> Vec<&'static str> {
+    let mut asked = Vec::new();
+    let mut lacking = Vec::new();
+    for scope in scopes {
+        let name = scope.name();
+        if asked.contains(&name) {
+            continue;
+        }
+        asked.push(name);
+        let token = client.token(&[name]).await;
+        if matches!(token, Err(Error::Token(TokenError::Refused { .. }))) {
+            lacking.push(name);
+        }
+    }
+    lacking
 }
 
 /// Whether both addresses are of one server.
