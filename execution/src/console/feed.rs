@@ -4,6 +4,7 @@
 use super::Console;
 use super::guard::Visitor;
 use super::layout::protect;
+use super::names::Names;
 use super::places::{Place, Places};
 use super::samples::{EVERY, Figures};
 use super::session::hash;
@@ -137,7 +138,8 @@ struct Row<'r> {
     tone: &'static str,
     live: bool,
     agent: &'r str,
-    owner: &'r str,
+    owner: String,
+    owner_id: &'r str,
     created: String,
     updated: String,
 }
@@ -150,27 +152,29 @@ struct Changes<'c> {
     counts: Option<Counts>,
 }
 
-fn task_row(task: &Task) -> Row<'_> {
+fn task_row<'r>(names: &Names, task: &'r Task) -> Row<'r> {
     Row {
         id: task.id.as_str(),
         state: called(task.state),
         tone: tone(task.state),
         live: !task.state.is_terminal(),
         agent: task.agent.as_str(),
-        owner: task.owner.as_str(),
+        owner: names.called(&task.owner),
+        owner_id: task.owner.as_str(),
         created: task.created_at.to_string(),
         updated: task.updated_at.to_string(),
     }
 }
 
-fn stream_row(stream: &Stream) -> Row<'_> {
+fn stream_row<'r>(names: &Names, stream: &'r Stream) -> Row<'r> {
     Row {
         id: stream.id.as_str(),
         state: stream_called(stream.state),
         tone: stream_tone(stream.state),
         live: stream.state != StreamState::Closed,
         agent: "",
-        owner: stream.owner.as_str(),
+        owner: names.called(&stream.owner),
+        owner_id: stream.owner.as_str(),
         created: stream.created_at.to_string(),
         updated: stream.updated_at.to_string(),
     }
@@ -272,9 +276,10 @@ async fn tell(console: &Console, subjects: VecDeque<Subject>, count: bool) {
     } else {
         None
     };
+    let names = &console.names;
     let changes = Changes {
-        tasks: tasks.iter().map(task_row).collect(),
-        streams: streams.iter().map(stream_row).collect(),
+        tasks: tasks.iter().map(|one| task_row(names, one)).collect(),
+        streams: streams.iter().map(|one| stream_row(names, one)).collect(),
         counts,
     };
     console.feed.tell("changes", &changes);

@@ -77,6 +77,9 @@ pub(super) async fn guard(
         form_token: session.form_token.clone(),
         cookie,
     };
+    if !by_itself {
+        console.names.refresh().await;
+    }
     let (deed, subject) = deed(&method, uri.path());
     let response = match admitted(&visitor, request).await {
         Ok(mut request) => {

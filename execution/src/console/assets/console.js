@@ -110,6 +110,10 @@
         case 'updated':
           age(field, item[field.dataset.f]);
           break;
+        case 'owner':
+          field.title = item.owner_id;
+          put(field, item.owner);
+          break;
         default:
           put(field, item[field.dataset.f]);
       }

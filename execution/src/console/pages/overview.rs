@@ -107,10 +107,10 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     let none = "There is no task yet.";
     out.put(&card(
         "Live and latest tasks",
-        &task_table(&tasks, now, Some("tasks"), none),
+        &task_table(&console.names, &tasks, now, Some("tasks"), none),
     ));
     let none = "No stream is open.";
-    let table = stream_table(&streams, now, Some("streams"), none);
+    let table = stream_table(&console.names, &streams, now, Some("streams"), none);
     out.put(&card("Open streams", &table));
     Ok(out)
 }

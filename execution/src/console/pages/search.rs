@@ -103,7 +103,10 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
             continue;
         }
         any = true;
-        out.put(&card(title, &task_table(&tasks, hub.now(), None, "")));
+        out.put(&card(
+            title,
+            &task_table(&console.names, &tasks, hub.now(), None, ""),
+        ));
         if title == "Tasks of this user" {
             let all = asking(&[("owner", Some(wanted))]);
             html!(out, "<p><a href=\"/console/tasks" (all) "\">All tasks of this user</a></p>");

@@ -66,7 +66,7 @@ async fn list(console: &Console, asked: &Asked) -> Result<Html, Problem> {
         html!(out, ">" (word) "</a>");
     }
     html!(out, "</nav><section class=\"card\">"
-        [stream_table(&streams, hub.now(), None, "There is no such stream.")]
+        [stream_table(&console.names, &streams, hub.now(), None, "There is no such stream.")]
         "<nav class=\"turn\" aria-label=\"Pages\">");
     if let Some(last) = streams.last().filter(|_| streams.len() == ROWS) {
         let last = last.closed_at.filter(|_| closed).unwrap_or(last.updated_at);
@@ -90,7 +90,7 @@ async fn stream(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, 
     }
     html!(out, "\"><div class=\"head\"><h1>Stream "
         [badge(stream_tone(stream.state), stream_called(stream.state))] "</h1><p class=\"id\">" (id)
-        "</p></div><dl class=\"facts\"><div><dt>Owner</dt><dd>" (stream.owner)
+        "</p></div><dl class=\"facts\"><div><dt>Owner</dt><dd title=\"" (stream.owner) "\">" (console.names.called(&stream.owner))
         "</dd></div><div><dt>Participants</dt><dd>");
     if stream.participants.is_empty() {
         html!(out, "–");

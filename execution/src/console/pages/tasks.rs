@@ -59,7 +59,7 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
     let mut out = Html::new();
     html!(out, "<h1>Tasks</h1>"[filters(console, asked)]);
     let none = "No task is like this.";
-    html!(out, "<section class=\"card\">" [task_table(&tasks.tasks, hub.now(), None, none)]
+    html!(out, "<section class=\"card\">" [task_table(&console.names, &tasks.tasks, hub.now(), None, none)]
         "<nav class=\"turn\" aria-label=\"Pages\">");
     let given = |after| {
         asking(&[
