@@ -31,7 +31,7 @@ pub(in crate::console) async fn page(
     };
     match find(&console, wanted).await {
         Ok(Found::There(address)) => see_other(&address),
-        Ok(Found::Page(body)) => layout::page(&console, &visitor, "", "Search", &body),
+        Ok(Found::Page(body)) => layout::page(&console, &visitor, "", "Search", Ok(body)),
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     }
 }

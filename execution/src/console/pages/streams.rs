@@ -22,10 +22,8 @@ pub(in crate::console) async fn page(
     Extension(visitor): Extension<Arc<Visitor>>,
     uri: Uri,
 ) -> Response {
-    match list(&console, &Asked::of(&uri)).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/streams", "Streams", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = list(&console, &Asked::of(&uri)).await;
+    layout::page(&console, &visitor, "/console/streams", "Streams", body)
 }
 
 /// `GET /console/streams/{id}`.
@@ -34,10 +32,8 @@ pub(in crate::console) async fn one(
     Extension(visitor): Extension<Arc<Visitor>>,
     Path(id): Path<String>,
 ) -> Response {
-    match stream(&console, &visitor, &id).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/streams", "Stream", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = stream(&console, &visitor, &id).await;
+    layout::page(&console, &visitor, "/console/streams", "Stream", body)
 }
 
 async fn list(console: &Console, asked: &Asked) -> Result<Html, Problem> {

@@ -30,16 +30,9 @@ pub(in crate::console) async fn page(
     Extension(visitor): Extension<Arc<Visitor>>,
     Path(id): Path<String>,
 ) -> Response {
-    match body(&console, &visitor, &id).await {
-        Ok(body) => layout::page(
-            &console,
-            &visitor,
-            "/console/tasks",
-            &format!("Task {id}"),
-            &body,
-        ),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = body(&console, &visitor, &id).await;
+    let title = format!("Task {id}");
+    layout::page(&console, &visitor, "/console/tasks", &title, body)
 }
 
 /// `POST /console/tasks/{id}/cancel`.
