@@ -5,9 +5,10 @@
 
 use crate::config::{Profile, Surroundings};
 use crate::exit::Failure;
+use crate::scopes::{is_scope, lacking};
 use clap::Args;
-use interzone_client::{Client, ClientCredentials, Credentials, Error, Secret, TokenError};
-use interzone_protocol::acp::{Method, Scope};
+use interzone_client::{Client, ClientCredentials, Credentials, Secret};
+use interzone_protocol::acp::Method;
 use std::fs;
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -222,51 +223,6 @@ impl Connection {
             _ => done,
         }
     }
-}
-
-/// Whether a token was refused for nothing but what it was to be good for.
-pub(crate) fn is_scope(error: &Error) -> bool {
-    matches!(error, Error::Token(TokenError::Refused { error, .. }) if error == "invalid_scope")
-}
-
-/// A token with all scopes of ACP that the client may have, and those that it may not.
-///
-/// An issuer that is asked for no scope in particular gives what it likes: ours all that the client has,
-/// others less. So each is asked for by its name, where all at once are refused.
-///
-/// # Errors
-/// There is no token to be had.
-pub(crate) async fn widest_token(client: &Client) -> Result<(Secret, Vec<&'static str>), Error> {
-    match client.token(&Scope::ALL.map(Scope::name)).await {
-        Err(error) if is_scope(&error) => {
-            let lacking = lacking(client, Scope::ALL).await;
-            let held: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
-            let held: Vec<&str> = held
-                .into_iter()
-                .filter(|one| !lacking.contains(one))
-                .collect();
-            Ok((client.token(&held).await?, lacking))
-        }
-        token => Ok((token?, Vec::new())),
-    }
-}
-
-/// The scopes that no token is to be had for.
-async fn lacking(client: &Client, scopes: impl IntoIterator<Item = Scope>) -> Vec<&'static str> {
-    let mut asked = Vec::new();
-    let mut lacking = Vec::new();
-    for scope in scopes {
-        let name = scope.name();
-        if asked.contains(&name) {
-            continue;
-        }
-        asked.push(name);
-        let token = client.token(&[name]).await;
-        if matches!(token, Err(Error::Token(TokenError::Refused { .. }))) {
-            lacking.push(name);
-        }
-    }
-    lacking
 }
 
 /// Whether both addresses are of one server.

@@ -20,6 +20,7 @@ mod reach;
 mod refusal;
 mod runtime;
 mod save;
+mod scopes;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -1,9 +1,10 @@
 //! `interzone token`: an access token, for those who call by other means.
 
-use crate::connect::{ConnectOptions, Connection, Proof, is_scope, widest_token};
+use crate::connect::{ConnectOptions, Connection, Proof};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::printable;
+use crate::scopes::{is_scope, widest_token};
 use clap::Args;
 use interzone_client::{Login, Secret};
 use interzone_protocol::acp::Scope;
@@ -45,7 +46,7 @@ impl Token {
             self.log_in(&connection, asked).await?
         } else if asked.is_empty() {
             let (token, lacking) = widest_token(&connection.client()?).await?;
-            if !lacking.is_empty() {
+            if let Some(lacking) = lacking.filter(|lacking| !lacking.is_empty()) {
                 say(&format!(
                     "it is good for less than all of ACP: the client may not have {}",
                     lacking.join(" and ")

@@ -354,7 +354,7 @@ fn what_is_refused_is_explained() {
     let check = ask(&["check", &zone.url]);
     assert_eq!(check.code, Some(0), "{check:?}");
     for word in [
-        "the client may not have acp:tasks:write, ",
+        "the token lacks acp:tasks:write, acp:tasks:cancel, ",
         "the token lacks acp:tasks:write [",
         "pass  tasks.get refuses an unknown id",
     ] {

@@ -18,10 +18,11 @@ mod transport;
 mod verdict;
 mod wire;
 
-use crate::connect::{Connection, Proof, widest_token};
+use crate::connect::{Connection, Proof};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::printable;
+use crate::scopes::{Lacking, lacking_in, widest_token};
 use clap::ValueEnum;
 use interzone_client::Secret;
 use interzone_edge::tls::Trust;
@@ -124,7 +125,7 @@ struct Tokens {
     /// One that may do nothing.
     narrow: Option<Secret>,
     /// What the wide one lacks, where that is known.
-    lacking: Option<Vec<&'static str>>,
+    lacking: Option<Lacking>,
 }
 
 impl Tokens {
@@ -133,7 +134,8 @@ impl Tokens {
             Proof::None => Ok(Self::default()),
             Proof::Token(token) => Ok(Self {
                 wide: Some(token.clone()),
-                ..Self::default()
+                narrow: None,
+                lacking: lacking_in(token),
             }),
             Proof::Client { .. } | Proof::Public { .. } => {
                 let client = connection.client()?;
@@ -142,7 +144,7 @@ impl Tokens {
                 Ok(Self {
                     wide: Some(wide),
                     narrow: narrow.ok(),
-                    lacking: Some(lacking),
+                    lacking,
                 })
             }
         }

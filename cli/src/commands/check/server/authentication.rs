@@ -57,7 +57,7 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
     out.note("a missing scope is refused", ACP, narrow(probe).await);
     if let Some(lacking) = probe.lacking.as_ref().filter(|lacking| !lacking.is_empty()) {
         let found = Err(Flaw::unseen(format!(
-            "the client may not have {}, so what takes that is left out; give it, or name another client",
+            "the token lacks {}, so what takes that is left out; name a client that may have it",
             lacking.join(", ")
         )));
         out.note("what every scope lets one do", ACP, found);

@@ -3,6 +3,7 @@
 use super::Tokens;
 use super::answer::Answer;
 use super::verdict::Flaw;
+use crate::scopes::Lacking;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderValue, StatusCode, header};
@@ -30,7 +31,7 @@ pub(super) struct Probe {
     /// A token that may do nothing but be known, if there is one.
     pub(super) narrow: Option<Secret>,
     /// The scopes of ACP that the token lacks; nothing if nobody knows.
-    pub(super) lacking: Option<Vec<&'static str>>,
+    pub(super) lacking: Option<Lacking>,
     timeout: Duration,
     next: AtomicI64,
 }
