@@ -16,47 +16,17 @@ USAGE
 }
 
 PINS=tests/browser
-TARGET=${CARGO_TARGET_DIR:-target}
-[[ $TARGET == /* ]] || TARGET=$PWD/$TARGET
-DRIVER_FOLDER=$TARGET/peers/browser
-BUNDLED_FOLDER=$TARGET/peers/chromium
+PEERS=$(peers_folder)
+DRIVER_FOLDER=$PEERS/browser
+BUNDLED_FOLDER=$PEERS/chromium
 BUNDLED=$BUNDLED_FOLDER/chromium.sh
 # Where the tests leave pictures of what they saw.
-PICTURES=$TARGET/browser
-
-stamp_of() { { node --version && cat "$1/package-lock.json"; } | sha256sum; }
-
-# is_there FOLDER STAMP
-is_there() { [[ -f $1/stamp && $(<"$1/stamp") == "$2" ]]; }
-
-# from_npm PINS FOLDER
-from_npm() {
-  rm -rf "$2"
-  mkdir -p "$2"
-  cp "$1/package.json" "$1/package-lock.json" "$2"
-  npm ci --prefix "$2" --no-audit --no-fund --ignore-scripts --loglevel=error || {
-    echo "npm could not install $1/package-lock.json: see above; is a registry reachable?" >&2
-    return 1
-  }
-}
-
-# The stamp comes last, so an installation that was interrupted is not taken for one.
-install_driver() {
-  local stamp
-  stamp=$(stamp_of "$PINS")
-  if is_there "$DRIVER_FOLDER" "$stamp"; then
-    echo "have what drives the browser"
-    return
-  fi
-  echo "installing what drives the browser"
-  from_npm "$PINS" "$DRIVER_FOLDER"
-  echo "$stamp" >"$DRIVER_FOLDER/stamp"
-}
+PICTURES=$(dirname "$PEERS")/browser
 
 # The package is made for another place than this; only the files in it are used, none of its code.
 install_bundled() {
   local stamp from=$BUNDLED_FOLDER/node_modules
-  stamp=$(stamp_of "$PINS/chromium")
+  stamp=$(npm_stamp "$PINS/chromium")
   echo "installing a Chromium from npm"
   if [[ $(uname -m) != x86_64 ]]; then
     echo "npm has one for x86_64 alone"
@@ -104,7 +74,7 @@ starts() { "$1" --version >/dev/null 2>&1; }
 browser() {
   local own
   own=$(command -v chromium) && starts "$own" && echo "$own" && return
-  is_there "$BUNDLED_FOLDER" "$(stamp_of "$PINS/chromium")" && starts "$BUNDLED" && echo "$BUNDLED"
+  is_there "$BUNDLED_FOLDER" "$(npm_stamp "$PINS/chromium")" && starts "$BUNDLED" && echo "$BUNDLED"
 }
 
 install_browser() {
@@ -127,7 +97,7 @@ no_browser() {
 
 case ${1:-} in
   install)
-    install_driver
+    npm_packages "what drives the browser" "$PINS" "$DRIVER_FOLDER"
     install_browser
     ;;
   env)

@@ -78,6 +78,44 @@ new_node() {
   node -e 'process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)' 2>/dev/null
 }
 
+# Where programs of others are kept that pip and npm bring: below the target folder, wherever that is.
+peers_folder() {
+  local target=${CARGO_TARGET_DIR:-target}
+  [[ $target == /* ]] || target=$PWD/$target
+  echo "$target/peers"
+}
+
+# is_there FOLDER STAMP: whether an installation is there, and was made from what the stamp was made of.
+is_there() { [[ -f $1/stamp && $(<"$1/stamp") == "$2" ]]; }
+
+# npm_stamp PINS: what an installation is made from, the pins and the Node that it belongs to.
+npm_stamp() { { node --version && cat "$1/package-lock.json"; } | sha256sum; }
+
+# from_npm PINS FOLDER: installs anew what the pins name. Whoever calls writes the stamp, last of all.
+from_npm() {
+  rm -rf "$2"
+  mkdir -p "$2"
+  cp "$1/package.json" "$1/package-lock.json" "$2"
+  npm ci --prefix "$2" --no-audit --no-fund --ignore-scripts --loglevel=error || {
+    echo "npm could not install $1/package-lock.json: see above; is a registry reachable?" >&2
+    return 1
+  }
+}
+
+# npm_packages WHAT PINS FOLDER: what the pins name. The stamp comes last, so an installation that was
+# interrupted is not taken for one.
+npm_packages() {
+  local stamp
+  stamp=$(npm_stamp "$2")
+  if is_there "$3" "$stamp"; then
+    echo "have $1"
+    return
+  fi
+  echo "installing $1"
+  from_npm "$2" "$3"
+  echo "$stamp" >"$3/stamp"
+}
+
 # debian PACKAGE...: installs from Debian's packages, as root or through sudo.
 debian() {
   local as_root=()

@@ -5,6 +5,8 @@
 # again when the pins change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/install.sh
+source scripts/install.sh
 
 usage() {
   cat <<'USAGE'
@@ -14,17 +16,12 @@ USAGE
 }
 
 PINS=tests/peers
-TARGET=${CARGO_TARGET_DIR:-target}
-[[ $TARGET == /* ]] || TARGET=$PWD/$TARGET
-PYTHON_FOLDER=$TARGET/peers/python
-NODE_FOLDER=$TARGET/peers/node
+PEERS=$(peers_folder)
+PYTHON_FOLDER=$PEERS/python
+NODE_FOLDER=$PEERS/node
 
 # What an installation was made from: the pins, and the interpreter that it belongs to.
 python_stamp() { { python3 --version && cat "$PINS/requirements.txt"; } | sha256sum; }
-node_stamp() { { node --version && cat "$PINS/package-lock.json"; } | sha256sum; }
-
-# is_there FOLDER STAMP
-is_there() { [[ -f $1/stamp && $(<"$1/stamp") == "$2" ]]; }
 
 # The stamp comes last, so an installation that was interrupted is not taken for one.
 install_python() {
@@ -48,24 +45,6 @@ install_python() {
   echo "$stamp" >"$PYTHON_FOLDER/stamp"
 }
 
-install_node() {
-  local stamp
-  stamp=$(node_stamp)
-  if is_there "$NODE_FOLDER" "$stamp"; then
-    echo "have the Node peers"
-    return
-  fi
-  echo "installing the Node peers"
-  rm -rf "$NODE_FOLDER"
-  mkdir -p "$NODE_FOLDER"
-  cp "$PINS/package.json" "$PINS/package-lock.json" "$NODE_FOLDER"
-  npm ci --prefix "$NODE_FOLDER" --no-audit --no-fund --ignore-scripts --loglevel=error || {
-    echo "npm could not install $PINS/package-lock.json: see above; is a registry reachable?" >&2
-    return 1
-  }
-  echo "$stamp" >"$NODE_FOLDER/stamp"
-}
-
 # The emulator needs a newer Node than most machines have, so one comes along where npm has it; elsewhere the
 # machine's own must do.
 newer_node() {
@@ -79,7 +58,7 @@ newer_node() {
 case ${1:-} in
   install)
     install_python
-    install_node
+    npm_packages "the Node peers" "$PINS" "$NODE_FOLDER"
     ;;
   env)
     printf 'export INTERZONE_TEST_PYTHON=%q\n' "$PYTHON_FOLDER/bin/python"

@@ -5,8 +5,9 @@
 
 use crate::config::{Profile, Surroundings};
 use crate::exit::Failure;
+use crate::scopes::{is_scope, lacking};
 use clap::Args;
-use interzone_client::{Client, ClientCredentials, Credentials, Error, Secret, TokenError};
+use interzone_client::{Client, ClientCredentials, Credentials, Secret};
 use interzone_protocol::acp::Method;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -204,10 +205,13 @@ impl Connection {
         done: Result<T, Failure>,
         methods: &[Method],
     ) -> Result<T, Failure> {
-        let refused = |error: &Error| matches!(error, Error::Token(TokenError::Refused { error, .. }) if error == "invalid_scope");
         match (&done, &self.proof) {
-            (Err(Failure::Call(error)), Proof::Client { id, .. }) if refused(error) => {
-                let lacking = self.lacking(methods).await;
+            (Err(Failure::Call(error)), Proof::Client { id, .. }) if is_scope(error) => {
+                let Ok(client) = self.client() else {
+                    return done;
+                };
+                let scopes = methods.iter().flat_map(|method| method.scopes());
+                let lacking = lacking(&client, scopes).await;
                 if lacking.is_empty() {
                     return done;
                 }
@@ -218,26 +222,6 @@ impl Connection {
             }
             _ => done,
         }
-    }
-
-    /// The scopes that no token is to be had for.
-    async fn lacking(&self, methods: &[Method]) -> Vec<&'static str> {
-        let mut lacking = Vec::new();
-        let Ok(client) = self.client() else {
-            return lacking;
-        };
-        let mut scopes: Vec<_> = methods.iter().flat_map(|method| method.scopes()).collect();
-        scopes.dedup();
-        for scope in scopes {
-            let name = scope.name();
-            let token = client.token(&[name]).await;
-            if matches!(token, Err(Error::Token(TokenError::Refused { .. })))
-                && !lacking.contains(&name)
-            {
-                lacking.push(name);
-            }
-        }
-        lacking
     }
 }
 

@@ -16,9 +16,11 @@ mod input;
 mod output;
 mod printable;
 mod private;
+mod reach;
 mod refusal;
 mod runtime;
 mod save;
+mod scopes;
 #[cfg(test)]
 mod tests;
 mod time;

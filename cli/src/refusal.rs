@@ -4,6 +4,7 @@
 
 use crate::exit::Exit;
 use crate::printable;
+use crate::reach::{Away, root};
 use interzone_client::{ConfigError, Error, Refusal, TokenError, TransportError};
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::codes;
@@ -178,27 +179,15 @@ fn config(error: &ConfigError) -> Parts {
 }
 
 fn transport(error: &TransportError) -> Parts {
-    let root = root_of(error);
-    let certificate = root.contains("certificate") || root.contains("UnknownIssuer");
-    let advice = if certificate {
-        "name the CA that signed the server's certificate with --ca"
-    } else {
-        "is it running, and is the address right? `interzone up` starts one here"
+    let away = Away::by(error);
+    let advice = match away {
+        Away::Refused | Away::Else => {
+            "is it running, and is the address right? `interzone up` starts one here".to_owned()
+        }
+        _ => away.next("--ca", "--url"),
     };
-    (
-        Exit::Unreachable,
-        format!("{error}: {root}"),
-        Some(advice.to_owned()),
-    )
-}
-
-/// The last cause, which names what happened.
-fn root_of(error: &TransportError) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
+    let why = away.said().map_or_else(|| root(error), str::to_owned);
+    (Exit::Unreachable, format!("{error}: {why}"), Some(advice))
 }
 
 fn token(error: &TokenError) -> Parts {

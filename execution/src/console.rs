@@ -10,7 +10,9 @@ mod files;
 mod guard;
 mod html;
 mod layout;
+mod names;
 mod pages;
+mod places;
 mod plots;
 mod samples;
 mod session;
@@ -25,7 +27,8 @@ use crate::zone::Zone;
 use axum::Router;
 use axum::routing::{get, post};
 use feed::Feed;
-use interzone_edge::issuer::{Grant, NewClient};
+use interzone_edge::issuer::{Clients, Grant, NewClient};
+use names::Names;
 use samples::Samples;
 use session::Sessions;
 use std::sync::Arc;
@@ -47,6 +50,8 @@ const CALLBACK: &str = "/console/callback";
 pub struct ConsoleOptions {
     /// How people sign in. Without it, a [link](Console::one_time_link) is the only way in.
     pub sign_in: Option<SignIn>,
+    /// The clients of the built-in issuer, so that they are shown by their names.
+    pub clients: Option<Clients>,
 }
 
 /// The console of a zone.
@@ -54,6 +59,7 @@ pub struct Console {
     zone: Arc<Zone>,
     sign_in: Option<SignIn>,
     sessions: Sessions,
+    names: Names,
     samples: Samples,
     feed: Feed,
     assets: layout::Assets,
@@ -66,6 +72,7 @@ impl Console {
             zone,
             sign_in: options.sign_in,
             sessions: Sessions::default(),
+            names: Names::of(options.clients),
             samples: Samples::default(),
             feed: Feed::new(),
             assets: layout::Assets::new(),

@@ -23,6 +23,22 @@ await journey(async ({ said, open, look }) => {
   await live.locator(`tr[data-id="${asked}"] .badge`, { hasText: "Completed" }).waitFor();
   await look(page, "console-overview");
 
+  // Of many windows the newest are told. One that gave way is told again when somebody comes back to it.
+  const over = (event) => page.waitForEvent(event, (request) => request.url().endsWith("/console/events"));
+  const aside = Promise.any([over("requestfinished"), over("requestfailed")]);
+  const windows = [];
+  for (let number = 0; number < 4; number += 1) {
+    windows.push(await page.context().newPage());
+    await windows.at(-1).goto(`${said.url}/console`);
+  }
+  await aside;
+  const late = task("echo late");
+  await windows.at(-1).locator(`table[data-live=tasks] tr[data-id="${late}"]`).waitFor();
+  assert.equal(await live.locator(`tr[data-id="${late}"]`).count(), 0, "it gave way");
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await live.locator(`tr[data-id="${late}"]`).waitFor();
+  for (const one of windows) await one.close();
+
   // By keyboard: past the navigation, to the search, and to the task by its id.
   await page.reload();
   await page.keyboard.press("Tab");

@@ -44,6 +44,7 @@ function provider(issuer) {
     clients: [
       ...Object.keys(ALGORITHMS).map(machine),
       machine('zone'),
+      { ...machine('few'), scope: 'openid acp:agent:identify acp:tasks:read' },
       {
         client_id: 'desktop',
         token_endpoint_auth_method: 'none',

@@ -4,11 +4,11 @@
 use crate::config::{Config, Outline, VerifyConfig};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
+use crate::reach::{Away, causes};
 use crate::wiring::StartError;
 use clap::Args;
 use rustls::AlertDescription;
 use serde_json::json;
-use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -138,26 +138,25 @@ async fn ask(http: &reqwest::Client, door: &Door) -> (Exit, String) {
             Exit::Unreachable,
             format!("no answer within {} s", PATIENCE.as_secs()),
         ),
-        Err(_) => (Exit::Unreachable, format!("nobody answers at {}", door.url)),
+        Err(error) => (
+            Exit::Unreachable,
+            match Away::by(&error) {
+                away if away.answered() => format!("no TLS comes about at {}", door.url),
+                _ => format!("nobody answers at {}", door.url),
+            },
+        ),
     }
 }
 
 fn wants_certificate(error: &reqwest::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(found) = cause {
-        let inner = found
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref);
-        let alert = match inner {
-            Some(inner) => inner.downcast_ref::<rustls::Error>(),
-            None => found.downcast_ref::<rustls::Error>(),
-        };
-        if let Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) = alert {
-            return true;
-        }
-        cause = found.source();
-    }
-    false
+    causes(error).any(|cause| {
+        matches!(
+            cause.downcast_ref::<rustls::Error>(),
+            Some(rustls::Error::AlertReceived(
+                AlertDescription::CertificateRequired
+            ))
+        )
+    })
 }
 
 #[cfg(test)]

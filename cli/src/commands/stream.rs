@@ -87,10 +87,8 @@ impl Action {
                 let stream = client.stream_start(&params).await?;
                 output::write(|out| match format {
                     Format::Json => output::write_json(out, &stream),
-                    Format::Text => {
-                        let id = printable::text(&stream.stream_id);
-                        writeln!(out, "{id} {}", stream.status.name())
-                    }
+                    // Nothing beside it, so that a script can take it as it is.
+                    Format::Text => writeln!(out, "{}", printable::text(&stream.stream_id)),
                 })?;
                 Ok(Exit::Done)
             }

@@ -159,8 +159,8 @@ impl Action {
                 };
                 let task = client()?.tasks_create(&params).await?;
                 tell_task(&task, format, |out| {
-                    let id = printable::text(&task.task_id);
-                    writeln!(out, "{id} {}", task.status.0.acp())
+                    // Nothing beside it, so that a script can take it as it is.
+                    writeln!(out, "{}", printable::text(&task.task_id))
                 })?;
                 Ok(Exit::Done)
             }

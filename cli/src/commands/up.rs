@@ -89,11 +89,13 @@ enum Answering {
 
 impl Up {
     pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let _held = Held::take(&self.folder, self.reset)?;
+        let held = Held::take(&self.folder, self.reset)?;
+        screen::unlinked(&held.unlinked);
         let config = self.config(self.listen.unwrap_or(USUAL))?;
         let log = start_log(&config.tls, &config.log)?;
         let served = runtime::serve(config.execution.threads, self.serve(config, format));
         drop(log);
+        drop(held);
         served
     }
 

@@ -34,7 +34,9 @@ pub(super) async fn console(
         (None, Some(issuer)) => Some(outside(issuer, identity, operators, trust)?),
         (None, None) => None,
     };
-    let options = ConsoleOptions { sign_in };
+    let clients = identity.issuer.is_some();
+    let clients = clients.then(|| Clients::new(store.keep(), Clock::machine()));
+    let options = ConsoleOptions { sign_in, clients };
     Ok(Some(Console::new(Arc::clone(zone), options)))
 }
 

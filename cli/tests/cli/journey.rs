@@ -221,8 +221,10 @@ fn an_agent_cannot_drive_the_terminal() {
 #[test]
 fn a_task_is_watched_here_and_called_off_there() {
     let zone = Zone::up();
-    let task = zone.json(&["task", "create", "wait 600"]);
-    let id = task["taskId"].as_str().unwrap();
+    // What is printed is the id, as `ID=$(…)` takes it.
+    let made = zone.run(&["task", "create", "wait 600"]);
+    let id = made.stdout.trim_end_matches('\n');
+    assert_eq!(zone.json(&["task", "get", id])["taskId"], id, "{made:?}");
     let mut watch = Program::spawn(
         interzone(zone.path())
             .args(["task", "watch", id, "--output", "json"])
@@ -275,8 +277,8 @@ fn a_question_is_answered() {
 #[test]
 fn a_stream_carries_an_answer() {
     let zone = Zone::up();
-    let stream = zone.json(&["stream", "start"]);
-    let id = stream["streamId"].as_str().unwrap();
+    let made = zone.run(&["stream", "start"]);
+    let id = made.stdout.trim_end_matches('\n');
     let mut watch = Program::spawn(
         interzone(zone.path())
             .args(["stream", "watch", id])
@@ -344,6 +346,24 @@ fn what_is_refused_is_explained() {
     assert_eq!(run.code, Some(4), "{run:?}");
     assert!(run.stderr.contains("acp:tasks:write"), "{run:?}");
     assert_eq!(ask(&["task", "list"]).code, Some(0));
+    // A token for whatever it may, and checks of that, with a plain word of what it may not.
+    let token = ask(&["token"]);
+    assert_eq!(token.code, Some(0), "{token:?}");
+    assert!(token.stderr.contains("acp:tasks:write"), "{token:?}");
+    assert!(!token.stderr.contains("acp:tasks:read"), "{token:?}");
+    let check = ask(&["check", &zone.url]);
+    assert_eq!(check.code, Some(0), "{check:?}");
+    for word in [
+        "the token lacks acp:tasks:write, acp:tasks:cancel, ",
+        "the token lacks acp:tasks:write [",
+        "pass  tasks.get refuses an unknown id",
+    ] {
+        assert!(check.stdout.contains(word), "{word}: {}", check.stdout);
+    }
+    fs::write(zone.path().join("r.token"), token.stdout.trim()).unwrap();
+    let check = zone.run(&["check", &zone.url, "--token-file", "r.token"]);
+    assert_eq!(check.code, Some(0), "{check:?}");
+    assert!(check.stdout.contains("the token lacks acp:tasks:write ["));
     assert_eq!(zone.run(&["client", "remove", "r"]).code, Some(0));
     assert_eq!(ask(&["task", "list"]).code, Some(4));
     assert_eq!(zone.run(&["client", "add", "another"]).code, Some(0));
@@ -413,6 +433,53 @@ fn a_person_agrees_in_a_browser() {
     let run = zone.run(&["ask", "hi", "--token-file", "token"]);
     assert_eq!(run.code, Some(4), "{run:?}");
     assert!(run.stderr.contains("lacks acp:tasks:write"), "{run:?}");
+}
+
+#[test]
+fn a_login_of_a_client_that_may_little_is_for_that() {
+    let zone = Zone::up();
+    let add = ["client", "add", "few", "--id", "few", "--public"];
+    let scope = ["--scope", "acp:agent:identify", "--scope", "acp:tasks:read"];
+    let back = ["--redirect-uri", "http://127.0.0.1/callback"];
+    let added = zone.run(&[&add[..], &scope, &back].concat());
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let mut login = Program::spawn(
+        interzone(zone.path())
+            .args(["token", "--login", "--no-browser", "--client-id", "few"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let mut told = BufReader::new(login.0.stderr.take().unwrap()).lines();
+    let mut next_page = || loop {
+        let line = told.next().expect("a page").unwrap();
+        if let Some(page) = line.trim().strip_prefix("https://") {
+            return format!("https://{page}");
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let ca = fs::read(zone.path().join(".interzone/ca.pem")).unwrap();
+    // The issuer sends back at once whoever asks for too much.
+    let sent_back = runtime.block_on(follow(&next_page(), &ca));
+    assert_eq!(sent_back.as_u16(), 400);
+    let page = next_page();
+    assert!(!page.contains("scope="), "{page}");
+    let profile = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
+    let (_, passphrase) = profile.split_once("passphrase = ").unwrap();
+    runtime.block_on(agree(&page, passphrase.trim().trim_matches('"'), &ca));
+    assert!(!first_line(login.0.stdout.take().unwrap()).is_empty());
+    assert_eq!(login.0.wait().unwrap().code(), Some(0));
+}
+
+/// A browser that is sent on from a page at once.
+async fn follow(page: &str, ca: &[u8]) -> reqwest::StatusCode {
+    let browser = reqwest::Client::builder()
+        .tls_certs_merge([reqwest::Certificate::from_pem(ca).unwrap()])
+        .build()
+        .unwrap();
+    browser.get(page).send().await.unwrap().status()
 }
 
 /// What a browser does: shows the page, sends the form, follows the way back.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::panic, reason = "a test that cannot go on has failed")]
 
+use crate::journey::Zone;
 use crate::{Run, run};
 use serde_json::Value;
 use std::fs;
@@ -137,4 +138,33 @@ fn the_doctor_knows_an_execution_zone_too() {
     fs::write(files.key, "no key").unwrap();
     let (code, report) = doctor(&file);
     assert_eq!((code, verdict(&report, "certificate")), (Some(1), "fail"));
+}
+
+#[test]
+fn a_zone_that_is_not_believed_is_not_one_that_is_not_there() {
+    let zone = Zone::up();
+    let file = zone.path().join("interzone.toml");
+    let of = |trust: &str| {
+        let text = format!(
+            "[tls]\ncert = \".interzone/cert.pem\"\nkey = \".interzone/key.pem\"\n{trust}\
+             [execution]\npublic_url = \"{}\"\n",
+            zone.url
+        );
+        fs::write(&file, text).unwrap();
+        let (_, report) = doctor(&file);
+        let checks = report["checks"].as_array().unwrap().clone();
+        let own = |check: &Value| check["name"] == "this zone";
+        checks.into_iter().find(own).expect("it is looked at")
+    };
+    let strange = of("");
+    assert_eq!(strange["verdict"], "warn", "{strange}");
+    let found = strange["found"].as_str().unwrap();
+    assert!(found.starts_with("somebody serves at"), "{found}");
+    assert!(strange["next"].as_str().unwrap().contains("tls.trust"));
+    let known = of("trust = [\".interzone/ca.pem\"]\n");
+    assert_eq!(known["verdict"], "pass", "{known}");
+    // Whoever calls is told by which option.
+    let elsewhere = run(&["check", &zone.url]);
+    assert_eq!(elsewhere.code, Some(3), "{}", elsewhere.stderr);
+    assert!(elsewhere.stderr.contains("--ca"), "{}", elsewhere.stderr);
 }

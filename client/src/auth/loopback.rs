@@ -6,6 +6,7 @@ use crate::Secret;
 use crate::error::TokenError;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use http::StatusCode;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,6 +23,8 @@ const CONNECTIONS: usize = 16;
 /// How long to wait when none can be taken.
 const PAUSE: Duration = Duration::from_millis(100);
 const PATH: &str = "/callback";
+/// What RFC 6749, 4.1.2.1 calls a scope that cannot be had.
+const INVALID_SCOPE: &str = "invalid_scope";
 
 pub(super) struct Loopback {
     listener: TcpListener,
@@ -119,21 +122,30 @@ fn read(request: &str, state: &str) -> Option<Result<Returned, TokenError>> {
     let line = request.lines().next()?;
     let target = line.strip_prefix("GET ")?.split(' ').next()?;
     let query = target.strip_prefix(PATH)?.strip_prefix('?')?;
-    let (mut code, mut given, mut issuer, mut error) = (None, None, None, false);
+    let (mut code, mut given, mut issuer, mut error) = (None, None, None, None);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         match &*name {
             "code" => code = Some(Secret::new(value)),
             "state" => given = Some(value.into_owned()),
             "iss" => issuer = Some(value.into_owned()),
-            "error" => error = true,
+            "error" => error = Some(value.into_owned()),
             _ => {}
         }
     }
     if given.as_deref() != Some(state) {
         return None;
     }
-    if error {
-        return Some(Err(TokenError::Login("it was declined")));
+    match error.as_deref() {
+        None => {}
+        // Nobody declined anything: whoever asks for less gets further.
+        Some(INVALID_SCOPE) => {
+            return Some(Err(TokenError::Refused {
+                error: INVALID_SCOPE.to_owned(),
+                description: None,
+                status: StatusCode::FOUND,
+            }));
+        }
+        Some(_) => return Some(Err(TokenError::Login("it was declined"))),
     }
     let missing = TokenError::Login("the authorization server sent no code");
     Some(code.ok_or(missing).map(|code| Returned { code, issuer }))

@@ -4,7 +4,10 @@
 use super::Console;
 use super::guard::Visitor;
 use super::layout::protect;
+use super::names::Names;
+use super::places::{Place, Places};
 use super::samples::{EVERY, Figures};
+use super::session::hash;
 use super::words::{called, stream_called, stream_tone, tone};
 use axum::Extension;
 use axum::body::Body;
@@ -23,8 +26,8 @@ use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -34,8 +37,6 @@ const MOMENT: Duration = Duration::from_millis(500);
 const COUNTED: Duration = Duration::from_secs(2);
 /// How many changes are told at once; of more, the latest.
 const MOST: usize = 60;
-/// How many may look at once.
-const VIEWERS: usize = 32;
 /// How many moments a viewer may fall behind.
 const BEHIND: usize = 16;
 /// How long nothing may be said.
@@ -64,14 +65,14 @@ pub(super) const ENDED: [TaskState; 4] = [
 /// Those who look.
 pub(super) struct Feed {
     tell: broadcast::Sender<Bytes>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 impl Feed {
     pub(super) fn new() -> Self {
         Self {
             tell: broadcast::Sender::new(BEHIND),
-            places: Arc::new(Semaphore::new(VIEWERS)),
+            places: Arc::default(),
         }
     }
 
@@ -137,7 +138,8 @@ struct Row<'r> {
     tone: &'static str,
     live: bool,
     agent: &'r str,
-    owner: &'r str,
+    owner: String,
+    owner_id: &'r str,
     created: String,
     updated: String,
 }
@@ -150,27 +152,29 @@ struct Changes<'c> {
     counts: Option<Counts>,
 }
 
-fn task_row(task: &Task) -> Row<'_> {
+fn task_row<'r>(names: &Names, task: &'r Task) -> Row<'r> {
     Row {
         id: task.id.as_str(),
         state: called(task.state),
         tone: tone(task.state),
         live: !task.state.is_terminal(),
         agent: task.agent.as_str(),
-        owner: task.owner.as_str(),
+        owner: names.called(&task.owner),
+        owner_id: task.owner.as_str(),
         created: task.created_at.to_string(),
         updated: task.updated_at.to_string(),
     }
 }
 
-fn stream_row(stream: &Stream) -> Row<'_> {
+fn stream_row<'r>(names: &Names, stream: &'r Stream) -> Row<'r> {
     Row {
         id: stream.id.as_str(),
         state: stream_called(stream.state),
         tone: stream_tone(stream.state),
         live: stream.state != StreamState::Closed,
         agent: "",
-        owner: stream.owner.as_str(),
+        owner: names.called(&stream.owner),
+        owner_id: stream.owner.as_str(),
         created: stream.created_at.to_string(),
         updated: stream.updated_at.to_string(),
     }
@@ -272,9 +276,10 @@ async fn tell(console: &Console, subjects: VecDeque<Subject>, count: bool) {
     } else {
         None
     };
+    let names = &console.names;
     let changes = Changes {
-        tasks: tasks.iter().map(task_row).collect(),
-        streams: streams.iter().map(stream_row).collect(),
+        tasks: tasks.iter().map(|one| task_row(names, one)).collect(),
+        streams: streams.iter().map(|one| stream_row(names, one)).collect(),
         counts,
     };
     console.feed.tell("changes", &changes);
@@ -305,8 +310,8 @@ struct Viewer {
     cookie: Secret,
     news: broadcast::Receiver<Bytes>,
     greeted: bool,
-    #[expect(dead_code, reason = "holds the viewer's place for as long as it lives")]
-    place: OwnedSemaphorePermit,
+    /// None once another page has it.
+    place: Option<Place>,
 }
 
 impl Viewer {
@@ -315,9 +320,16 @@ impl Viewer {
             self.greeted = true;
             return Some(Bytes::from_static(b"retry: 3000\n\n"));
         }
+        let place = self.place.as_ref()?;
         let said = tokio::select! {
             biased;
             () = self.console.zone.stop.cancelled() => return None,
+            () = place.given_away() => {
+                // Said, and not just done: a browser whose stream ends comes back by itself, and would take
+                // the place from the page that it was given to.
+                self.place = None;
+                return Some(Bytes::from_static(b"event: aside\ndata: {}\n\n"));
+            }
             said = timeout(KEEP_ALIVE, self.news.recv()) => said,
         };
         // Somebody who signed out, or was sent away, hears nothing more.
@@ -338,7 +350,7 @@ pub(super) async fn events(
     State(console): State<Arc<Console>>,
     Extension(visitor): Extension<Arc<Visitor>>,
 ) -> Response {
-    let Ok(place) = Arc::clone(&console.feed.places).try_acquire_owned() else {
+    let Some(place) = console.feed.places.take(hash(visitor.cookie.expose())) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let viewer = Viewer {
@@ -346,7 +358,7 @@ pub(super) async fn events(
         console,
         cookie: visitor.cookie.clone(),
         greeted: false,
-        place,
+        place: Some(place),
     };
     let body = Body::from_stream(stream::unfold(viewer, |mut viewer| async {
         let said = viewer.next().await?;

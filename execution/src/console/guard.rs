@@ -16,6 +16,7 @@ use interzone_edge::audit::Entry;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::Correlation;
 use interzone_hub::Caller;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
@@ -52,14 +53,55 @@ impl Console {
     }
 }
 
+/// What a line of the audit says of a visit, whatever is done.
+pub(super) struct Visit {
+    began: Instant,
+    correlation: Correlation,
+    address: Option<IpAddr>,
+}
+
+impl Visit {
+    pub(super) fn begin(peer: Option<&Peer>, headers: &HeaderMap) -> Self {
+        Self {
+            began: Instant::now(),
+            correlation: Correlation::from_headers(headers),
+            address: peer.map(|peer| peer.address.ip()),
+        }
+    }
+
+    /// Writes to the audit who did what, to what, and how it went.
+    pub(super) fn note(
+        &self,
+        console: &Console,
+        session: &Session,
+        deed: &'static str,
+        subject: Option<&str>,
+        outcome: &'static str,
+    ) {
+        console.zone.audit.record(&Entry {
+            at: SystemTime::now(),
+            who: session.who.as_str(),
+            client: &session.client,
+            method: deed,
+            id: None,
+            subject,
+            outcome,
+            code: None,
+            latency: self.began.elapsed(),
+            correlation: self.correlation.as_str(),
+            address: self.address,
+        });
+    }
+}
+
 /// Lets those in who are signed in, and notes what they did.
 pub(super) async fn guard(
     State(console): State<Arc<Console>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let began = Instant::now();
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let visit = Visit::begin(peer.as_deref(), request.headers());
     let cookie = cookie(request.headers(), COOKIE_NAME).map(Secret::new);
     let by_itself = matches!(request.uri().path(), "/console/events" | "/console/plots");
     let session = cookie.as_ref().and_then(|cookie| {
@@ -69,7 +111,6 @@ pub(super) async fn guard(
     let Some((cookie, session)) = session else {
         return sign_in::first(&console, request.method(), request.uri(), by_itself);
     };
-    let correlation = Correlation::from_headers(request.headers());
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let visitor = Visitor {
         caller: Caller::operator(session.who.clone()),
@@ -77,6 +118,9 @@ pub(super) async fn guard(
         form_token: session.form_token.clone(),
         cookie,
     };
+    if !by_itself {
+        console.names.refresh().await;
+    }
     let (deed, subject) = deed(&method, uri.path());
     let response = match admitted(&visitor, request).await {
         Ok(mut request) => {
@@ -85,19 +129,8 @@ pub(super) async fn guard(
         }
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     };
-    console.zone.audit.record(&Entry {
-        at: SystemTime::now(),
-        who: session.who.as_str(),
-        client: &session.client,
-        method: deed,
-        id: None,
-        subject,
-        outcome: outcome(response.status()),
-        code: None,
-        latency: began.elapsed(),
-        correlation: correlation.as_str(),
-        address: peer.map(|peer| peer.address.ip()),
-    });
+    let outcome = outcome(response.status());
+    visit.note(&console, &session, deed, subject, outcome);
     response
 }
 

@@ -155,15 +155,18 @@ impl Problem {
     }
 }
 
-/// A page inside the frame.
+/// A page inside the frame, or what is wrong instead.
 pub(super) fn page(
     console: &Console,
     visitor: &Visitor,
     here: &str,
     title: &str,
-    body: &Html,
+    body: Result<Html, Problem>,
 ) -> Response {
-    framed(console, Some(visitor), StatusCode::OK, here, title, body)
+    match body {
+        Ok(body) => framed(console, Some(visitor), StatusCode::OK, here, title, &body),
+        Err(wrong) => problem(console, Some(visitor), &wrong),
+    }
 }
 
 /// A page that says what is wrong.

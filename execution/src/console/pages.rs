@@ -15,6 +15,7 @@ pub(super) mod topics;
 mod waterfall;
 
 use super::html::{Html, html};
+use super::names::Names;
 use super::words::{age, badge, state_badge, stream_called, stream_tone};
 use axum::http::Uri;
 use interzone_hub::ports::Pair;
@@ -62,7 +63,7 @@ fn segment(id: &str) -> String {
 }
 
 /// One row of a list of tasks. The page's script fills the same row by the names of its fields.
-fn task_row(task: &Task, now: Timestamp, live: bool) -> Html {
+fn task_row(names: &Names, task: &Task, now: Timestamp, live: bool) -> Html {
     let mut out = Html::new();
     let href = format!("/console/tasks/{}", segment(task.id.as_str()));
     html!(out, "<tr data-id=\"" (task.id) "\"");
@@ -71,39 +72,48 @@ fn task_row(task: &Task, now: Timestamp, live: bool) -> Html {
     }
     html!(out, "><td data-label=\"State\" data-f=\"state\">" [state_badge(task.state)] "</td><td data-label=\"Task\"><a class=\"id\" data-f=\"id\" href=\"" (href)
         "\">" (task.id) "</a></td><td data-label=\"Agent\" data-f=\"agent\">" (task.agent)
-        "</td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (task.owner) "\">" (task.owner)
+        "</td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (task.owner) "\">" (names.called(&task.owner))
         "</td><td data-label=\"Age\" class=\"n\" data-f=\"created\">" [age(task.created_at, now)]
         "</td><td data-label=\"Changed\" class=\"n\" data-f=\"updated\">" [age(task.updated_at, now)] "</td></tr>");
     out
 }
 
 /// A list of tasks. One that has a name is kept up by the page's script.
-fn task_table(tasks: &[Task], now: Timestamp, name: Option<&str>, none: &'static str) -> Html {
+fn task_table(
+    names: &Names,
+    tasks: &[Task],
+    now: Timestamp,
+    name: Option<&str>,
+    none: &'static str,
+) -> Html {
     let heads = ["State", "Task", "Agent", "Owner", "Age", "Changed"];
-    let rows = tasks.iter().map(|task| task_row(task, now, name.is_some()));
+    let rows = tasks
+        .iter()
+        .map(|task| task_row(names, task, now, name.is_some()));
     table(name, &heads, rows, none)
 }
 
-fn stream_row(stream: &Stream, now: Timestamp) -> Html {
+fn stream_row(names: &Names, stream: &Stream, now: Timestamp) -> Html {
     let mut out = Html::new();
     let href = format!("/console/streams/{}", segment(stream.id.as_str()));
     html!(out, "<tr data-id=\"" (stream.id) "\"><td data-label=\"State\" data-f=\"state\">"
         [badge(stream_tone(stream.state), stream_called(stream.state))]
         "</td><td data-label=\"Stream\"><a class=\"id\" data-f=\"id\" href=\"" (href) "\">" (stream.id)
-        "</a></td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (stream.owner) "\">" (stream.owner)
+        "</a></td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (stream.owner) "\">" (names.called(&stream.owner))
         "</td><td data-label=\"Age\" class=\"n\" data-f=\"created\">" [age(stream.created_at, now)]
         "</td><td data-label=\"Changed\" class=\"n\" data-f=\"updated\">" [age(stream.updated_at, now)] "</td></tr>");
     out
 }
 
 fn stream_table(
+    names: &Names,
     streams: &[Stream],
     now: Timestamp,
     name: Option<&str>,
     none: &'static str,
 ) -> Html {
     let heads = ["State", "Stream", "Owner", "Age", "Changed"];
-    let rows = streams.iter().map(|stream| stream_row(stream, now));
+    let rows = streams.iter().map(|stream| stream_row(names, stream, now));
     table(name, &heads, rows, none)
 }
 

@@ -23,7 +23,7 @@ const SESSIONS: usize = 64;
 const LINKS: usize = 8;
 
 /// The hash of something that names a session or a link.
-type Hash = [u8; 32];
+pub(super) type Hash = [u8; 32];
 
 /// What somebody may do beside looking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,8 @@ pub(super) fn random() -> Secret {
     Secret::new(halves.map(|half| half.simple().to_string()).concat())
 }
 
-fn hash(text: &str) -> Hash {
+/// What stands for a secret where the secret itself must not be kept.
+pub(super) fn hash(text: &str) -> Hash {
     Sha256::digest(text.as_bytes()).into()
 }
 

@@ -2,7 +2,7 @@
 //! session, and how a token is got in `code_flow`.
 
 use super::code_flow::FlowError;
-use super::guard::{COOKIE_NAME, Visitor, cookie};
+use super::guard::{COOKIE_NAME, Visit, Visitor, cookie};
 use super::html::{Html, html};
 use super::layout::{self, Problem};
 use super::session::{LINK_LIFE, Rights, Session, random};
@@ -13,13 +13,9 @@ use axum::http::header::{ALLOW, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use interzone_edge::Secret;
-use interzone_edge::audit::Entry;
 use interzone_edge::listener::Peer;
-use interzone_edge::request::Correlation;
 use interzone_protocol::vocab::PrincipalId;
 use std::sync::Arc;
-use std::time::SystemTime;
-use tokio::time::Instant;
 use url::form_urlencoded;
 
 /// Holds what the browser must bring back from the issuer. `Lax`, for it comes back from elsewhere.
@@ -28,6 +24,8 @@ const PENDING: &str = "__Host-interzone-sign-in";
 const THINKING: u32 = 600;
 /// Who somebody is who came by a link.
 const BY_LINK: &str = "operator";
+/// What the audit calls it.
+const SIGNED_IN: &str = "console.login";
 
 /// For somebody who is not signed in: the way there. What a page does by itself is just refused.
 pub(super) fn first(console: &Console, method: &Method, uri: &Uri, by_itself: bool) -> Response {
@@ -94,10 +92,10 @@ pub(super) async fn callback(
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
-    let began = Instant::now();
+    let visit = Visit::begin(peer.as_ref().map(|peer| peer.0.as_ref()), &headers);
     let mut response = match came_back(&console, &headers, &uri).await {
         Ok((session, next)) => {
-            note(&console, &session, peer.as_deref(), &headers, began);
+            visit.note(&console, &session, SIGNED_IN, None, "ok");
             welcome(&console, session, &next)
         }
         Err(problem) => layout::problem(&console, None, &problem),
@@ -163,7 +161,7 @@ pub(super) async fn enter(
     peer: Option<Extension<Arc<Peer>>>,
     headers: HeaderMap,
 ) -> Response {
-    let began = Instant::now();
+    let visit = Visit::begin(peer.as_ref().map(|peer| peer.0.as_ref()), &headers);
     // Somebody who opens it again in the same browser is in already.
     if signed_in(&console, &headers) {
         return see_other("/console");
@@ -179,7 +177,7 @@ pub(super) async fn enter(
         change: true,
     };
     let session = Session::new(who, "link".into(), rights, None);
-    note(&console, &session, peer.as_deref(), &headers, began);
+    visit.note(&console, &session, SIGNED_IN, None, "ok");
     welcome(&console, session, "/console")
 }
 
@@ -204,29 +202,6 @@ fn welcome(console: &Console, session: Session, next: &str) -> Response {
     let mut response = layout::leading_on(console, next, &body);
     set_cookie(&mut response, COOKIE_NAME, secret.expose(), "Strict", None);
     response
-}
-
-/// Writes to the audit who came in.
-fn note(
-    console: &Console,
-    session: &Session,
-    peer: Option<&Arc<Peer>>,
-    headers: &HeaderMap,
-    began: Instant,
-) {
-    console.zone.audit.record(&Entry {
-        at: SystemTime::now(),
-        who: session.who.as_str(),
-        client: &session.client,
-        method: "console.login",
-        id: None,
-        subject: None,
-        outcome: "ok",
-        code: None,
-        latency: began.elapsed(),
-        correlation: Correlation::from_headers(headers).as_str(),
-        address: peer.map(|peer| peer.address.ip()),
-    });
 }
 
 fn signed_in(console: &Console, headers: &HeaderMap) -> bool {

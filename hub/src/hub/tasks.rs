@@ -7,7 +7,7 @@ use crate::error::HubError;
 use crate::limits::Limits;
 use crate::ports::{ClaimKey, Op, StoreError};
 use crate::task::{Task, TaskCursor, TaskQuery};
-use interzone_protocol::vocab::{Artifact, Message, Role, TaskId, TaskState};
+use interzone_protocol::vocab::{Artifact, Message, Role, TaskId, TaskState, Timestamp};
 
 mod begin;
 mod new;
@@ -153,11 +153,7 @@ impl Hub {
         not_the_agents(&message)?;
         let decide = |draft: &mut Draft| {
             if let Some(once) = &once {
-                draft.op(Op::Claim(ClaimKey {
-                    key: once_key(caller, &once.key),
-                    value: id.to_string(),
-                    expires_at: draft.at.after(once.keep),
-                }));
+                draft.op(claim(caller, once, id, draft.at));
             }
             let state = draft.task.state;
             if state.is_terminal() {
@@ -261,6 +257,15 @@ fn once_key(caller: &Caller, key: &str) -> String {
         caller.principal.as_str().len(),
         caller.principal
     )
+}
+
+/// Takes the key of a call that may be repeated, for the task that it is about.
+fn claim(caller: &Caller, once: &Once, task: &TaskId, at: Timestamp) -> Op {
+    Op::Claim(ClaimKey {
+        key: once_key(caller, &once.key),
+        value: task.to_string(),
+        expires_at: at.after(once.keep),
+    })
 }
 
 /// An id of our own making, which only a broken id source could get wrong.

@@ -148,6 +148,7 @@ impl Place {
         let sign_in = SignIn::built_in(&URL.parse().unwrap(), operators).unwrap();
         let options = ConsoleOptions {
             sign_in: Some(sign_in),
+            clients: Some(Clients::new(keep.clone(), clock.clone())),
         };
         let console = Console::new(zone.clone(), options);
         let doors = router(zone).merge(console.router());

@@ -22,6 +22,7 @@ use crate::connect::{Connection, Proof};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::printable;
+use crate::scopes::{Lacking, lacking_in, widest_token};
 use clap::ValueEnum;
 use interzone_client::Secret;
 use interzone_edge::tls::Trust;
@@ -38,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
-use verdict::{Check, Checks, Verdict};
+use verdict::{Check, Checks, Flaw, Verdict};
 use wire::Wire;
 
 /// Which rules a server is held to.
@@ -64,7 +65,7 @@ pub(super) async fn examine(
     format: Format,
 ) -> Result<Exit, Failure> {
     let endpoint = endpoint(&connection.url)?;
-    let (token, narrow) = tokens(connection).await?;
+    let tokens = Tokens::of(connection).await?;
     let extra: Vec<PathBuf> = connection.ca.iter().cloned().collect();
     let trust = Trust::system_and(&extra).map_err(crate::wiring::StartError::Tls)?;
     let http = trust
@@ -75,7 +76,7 @@ pub(super) async fn examine(
         "https" => Some(tls_config(&extra)?),
         _ => None,
     };
-    let probe = Probe::new(http, endpoint, token, narrow, patience);
+    let probe = Probe::new(http, endpoint, tokens, patience);
     let Some(wire) = Wire::new(&probe.endpoint, tls, patience) else {
         return Err(Failure::Misuse("the address names no host".to_owned()));
     };
@@ -116,16 +117,36 @@ fn endpoint(url: &str) -> Result<Url, Failure> {
     Ok(url)
 }
 
-/// A token with every scope, and one that may do nothing, as far as they are to be had.
-async fn tokens(connection: &Connection) -> Result<(Option<Secret>, Option<Secret>), Failure> {
-    match &connection.proof {
-        Proof::None => Ok((None, None)),
-        Proof::Token(token) => Ok((Some(token.clone()), None)),
-        Proof::Client { .. } | Proof::Public { .. } => {
-            let client = connection.client()?;
-            let token = client.token(&Scope::ALL.map(Scope::name)).await?;
-            let narrow = client.token(&[Scope::AgentIdentify.name()]).await;
-            Ok((Some(token), narrow.ok()))
+/// What the checks are made with, as far as it is to be had.
+#[derive(Default)]
+struct Tokens {
+    /// With every scope of ACP that it can have.
+    wide: Option<Secret>,
+    /// One that may do nothing.
+    narrow: Option<Secret>,
+    /// What the wide one lacks, where that is known.
+    lacking: Option<Lacking>,
+}
+
+impl Tokens {
+    async fn of(connection: &Connection) -> Result<Self, Failure> {
+        match &connection.proof {
+            Proof::None => Ok(Self::default()),
+            Proof::Token(token) => Ok(Self {
+                wide: Some(token.clone()),
+                narrow: None,
+                lacking: lacking_in(token),
+            }),
+            Proof::Client { .. } | Proof::Public { .. } => {
+                let client = connection.client()?;
+                let (wide, lacking) = widest_token(&client).await?;
+                let narrow = client.token(&[Scope::AgentIdentify.name()]).await;
+                Ok(Self {
+                    wide: Some(wide),
+                    narrow: narrow.ok(),
+                    lacking,
+                })
+            }
         }
     }
 }
@@ -150,6 +171,8 @@ async fn speaks_acp(probe: &Probe) -> bool {
         Ok(answer) => answer
             .refused_with(&[interzone_jsonrpc::ErrorCode::METHOD_NOT_FOUND])
             .is_err(),
+        // A method that takes a scope is there.
+        Err(Flaw::Unseen(_)) => true,
         Err(_) => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Slack: whether it answers, whether our tokens are good, what they may, and who may ask.
 
 use super::report::Report;
-use super::wire::{Seen, Wire};
+use super::wire::{Seen, Unseen, Wire};
 use super::zones;
 use crate::config::{PolicyConfig, SlackConfig, SlackMode, StoreUrl, VerifyConfig};
 use crate::wiring::workspaces;
@@ -30,25 +30,24 @@ pub(super) async fn check(config: &VerifyConfig, wire: &Wire, report: &mut Repor
 
 /// Whether Slack answers somebody who has no token.
 async fn answers(slack: &SlackConfig, wire: &Wire, report: &mut Report) {
-    let asked = slack.api_url.join("api.test").map_err(|e| e.to_string());
-    let seen = match asked {
+    let seen = match slack.api_url.join("api.test") {
         Ok(url) => wire.get(url).await,
-        Err(why) => Err(why),
+        Err(error) => Err(Unseen::new(error.to_string())),
     };
     match seen {
         Ok(seen) => {
             report.pass("slack", format!("{} answers", slack.api_url));
             zones::clock("Slack", &seen, report);
         }
-        Err(why) => away(slack, &why, report),
+        Err(unseen) => away(slack, &unseen, report),
     }
 }
 
-fn away(slack: &SlackConfig, why: &str, report: &mut Report) {
+fn away(slack: &SlackConfig, unseen: &Unseen, report: &mut Report) {
     report.fail(
         "slack",
-        format!("{} cannot be reached: {why}", slack.api_url),
-        "let this machine reach it by HTTPS, or correct slack.api_url",
+        format!("{} cannot be spoken to: {}", slack.api_url, unseen.why),
+        unseen.next("slack.api_url"),
     );
 }
 
@@ -85,8 +84,8 @@ async fn bot(
 ) -> Option<String> {
     let seen = match wire.slack(&slack.api_url, "auth.test", token).await {
         Ok(seen) => seen,
-        Err(why) => {
-            away(slack, &why, report);
+        Err(unseen) => {
+            away(slack, &unseen, report);
             return None;
         }
     };
@@ -168,7 +167,10 @@ async fn socket(slack: &SlackConfig, token: &Secret, wire: &Wire, report: &mut R
         .slack(&slack.api_url, "apps.connections.open", token)
         .await
     {
-        Err(why) => report.fail("socket mode", why, "let this machine reach Slack by HTTPS"),
+        Err(unseen) => {
+            let next = unseen.next("slack.api_url");
+            report.fail("socket mode", unseen.why, next);
+        }
         Ok(seen) => match refusal(&seen) {
             None => report.pass(
                 "socket mode",

@@ -1,5 +1,6 @@
 //! One look over the network: what answered, and what its clock says. Nothing is tried twice.
 
+use crate::reach::{Away, root};
 use http::{HeaderMap, header};
 use interzone_edge::Secret;
 use interzone_edge::tls::{TlsError, Trust};
@@ -31,6 +32,28 @@ pub(super) struct Seen {
     pub(super) body: Value,
 }
 
+/// Why there was no answer.
+#[derive(Debug)]
+pub(super) struct Unseen {
+    pub(super) away: Away,
+    /// In words.
+    pub(super) why: String,
+}
+
+impl Unseen {
+    /// What to do about it: in `address` is where the configuration has the address.
+    pub(super) fn next(&self, address: &str) -> String {
+        self.away.next("tls.trust", address)
+    }
+
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self {
+            away: Away::Else,
+            why: why.into(),
+        }
+    }
+}
+
 /// Why there are no means to look.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireError {
@@ -53,7 +76,7 @@ impl Wire {
     ///
     /// # Errors
     /// Nobody answers; in words.
-    pub(super) async fn get(&self, url: Url) -> Result<Seen, String> {
+    pub(super) async fn get(&self, url: Url) -> Result<Seen, Unseen> {
         send(self.http.get(url)).await
     }
 
@@ -66,22 +89,24 @@ impl Wire {
         api: &Url,
         method: &str,
         token: &Secret,
-    ) -> Result<Seen, String> {
-        let url = api.join(method).map_err(|error| error.to_string())?;
+    ) -> Result<Seen, Unseen> {
+        let url = api
+            .join(method)
+            .map_err(|error| Unseen::new(error.to_string()))?;
         let request = self.http.post(url).bearer_auth(token.expose());
         let form = "application/x-www-form-urlencoded";
         send(request.header(header::CONTENT_TYPE, form)).await
     }
 }
 
-async fn send(request: RequestBuilder) -> Result<Seen, String> {
+async fn send(request: RequestBuilder) -> Result<Seen, Unseen> {
     let mut answer = request.send().await.map_err(told)?;
     let now = SystemTime::now();
     let mut bytes = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(told)? {
         bytes.extend_from_slice(&chunk);
         if bytes.len() > MOST {
-            return Err("the answer is too large".to_owned());
+            return Err(Unseen::new("the answer is too large"));
         }
     }
     Ok(Seen {
@@ -93,16 +118,15 @@ async fn send(request: RequestBuilder) -> Result<Seen, String> {
 }
 
 /// What lies at the bottom of it, without the address, which the reader knows.
-fn told(error: reqwest::Error) -> String {
-    if error.is_timeout() {
-        return format!("no answer within {} s", PATIENCE.as_secs());
-    }
+fn told(error: reqwest::Error) -> Unseen {
     let error = error.without_url();
-    let mut cause: &dyn std::error::Error = &error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
+    let away = Away::by(&error);
+    let why = match (away, away.said()) {
+        (Away::Slow, _) => format!("no answer within {} s", PATIENCE.as_secs()),
+        (_, Some(said)) => said.to_owned(),
+        (_, None) => root(&error),
+    };
+    Unseen { away, why }
 }
 
 fn ahead(headers: &HeaderMap, now: SystemTime) -> Option<i64> {

@@ -1,8 +1,9 @@
 //! The store, the clock, and the zones themselves: whether they answer, and whether we are let in.
 
 use super::report::Report;
-use super::wire::{Seen, Wire};
+use super::wire::{Seen, Unseen, Wire};
 use crate::config::{AgentKind, Config, ProofConfig, StoreConfig, StoreUrl, VerifyConfig};
+use crate::reach::Away;
 use crate::refusal::Told;
 use crate::wiring::{self, zone_client, zone_scopes};
 use interzone_client::RetryPolicy;
@@ -75,6 +76,10 @@ pub(super) fn clock(whose: &str, seen: &Seen, report: &mut Report) {
 /// Whether a zone of ours serves at its own address.
 pub(super) async fn own(public: &Url, command: &str, wire: &Wire, report: &mut Report) {
     let name = "this zone";
+    let address = match command {
+        "verify" => "verification.public_url",
+        _ => "execution.public_url",
+    };
     let shown = public.as_str().trim_end_matches('/');
     match wire.get(below(public, "readyz")).await {
         Ok(seen) if seen.status == 200 => {
@@ -90,10 +95,28 @@ pub(super) async fn own(public: &Url, command: &str, wire: &Wire, report: &mut R
             format!("{shown} answers HTTP {}", seen.status),
             "somebody else seems to serve there",
         ),
-        Err(why) => report.skip(
+        Err(Unseen { away, why }) if away.answered() => report.warn(
             name,
-            format!("nobody serves at {shown} ({why})"),
-            format!("start it with `interzone {command}`, if it is not meant to be down"),
+            format!("somebody serves at {shown}, but {why}"),
+            match away {
+                Away::Untrusted => {
+                    "name its CA in tls.trust, as all who call it must know it".to_owned()
+                }
+                _ => away.next("tls.trust", address),
+            },
+        ),
+        Err(Unseen { away, why }) => report.skip(
+            name,
+            match away {
+                Away::Refused => format!("nobody serves at {shown}"),
+                _ => format!("{shown} cannot be looked at: {why}"),
+            },
+            match away {
+                Away::Refused => {
+                    format!("start it with `interzone {command}`, if it is not meant to be down")
+                }
+                _ => away.next("tls.trust", address),
+            },
         ),
     }
 }
@@ -114,16 +137,11 @@ pub(super) async fn execution(config: &VerifyConfig, wire: &Wire, report: &mut R
             }
             clock("the Execution Zone", &seen, report);
         }
-        Err(why) => {
-            let next = if why.contains("certificate") || why.contains("UnknownIssuer") {
-                "name its CA in [tls] trust"
-            } else {
-                "start it, or correct verification.execution_url"
-            };
+        Err(unseen) => {
             report.fail(
                 "execution zone",
-                format!("{shown} cannot be reached: {why}"),
-                next,
+                format!("{shown} cannot be spoken to: {}", unseen.why),
+                unseen.next("verification.execution_url"),
             );
             report.skip(
                 "token",
@@ -185,11 +203,12 @@ pub(super) async fn issuer(config: &Config, wire: &Wire, report: &mut Report) {
         report.pass("issuer", "the built-in one");
         return;
     };
-    let asked = match &config.oauth.jwks_url {
-        Some(keys) => Url::parse(keys).ok(),
-        None => Url::parse(issuer)
-            .ok()
-            .map(|url| below(&url, ".well-known/openid-configuration")),
+    let (asked, address) = match &config.oauth.jwks_url {
+        Some(keys) => (Url::parse(keys).ok(), "oauth.jwks_url"),
+        None => {
+            let metadata = |url| below(&url, ".well-known/openid-configuration");
+            (Url::parse(issuer).ok().map(metadata), "oauth.issuer")
+        }
     };
     let Some(asked) = asked else {
         report.fail("issuer", "its address is none", "correct [oauth]");
@@ -207,10 +226,13 @@ pub(super) async fn issuer(config: &Config, wire: &Wire, report: &mut Report) {
             }
             clock("the issuer", &seen, report);
         }
-        Err(why) => report.fail(
+        Err(unseen) => report.fail(
             "issuer",
-            format!("{issuer} cannot be reached: {why}"),
-            "no token can be proved until it can; correct [oauth], or [tls] trust",
+            format!(
+                "{issuer} cannot be spoken to: {}; no token can be proved until it can",
+                unseen.why
+            ),
+            unseen.next(address),
         ),
     }
 }

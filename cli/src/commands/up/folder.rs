@@ -39,6 +39,8 @@ const BESIDE: &[&str] = &["-wal", "-shm", "-journal", ".lock", ".new"];
 #[derive(Debug)]
 pub(super) struct Held {
     _lock: File,
+    /// Names under which something elsewhere was used, until it was begun anew.
+    pub(super) unlinked: Vec<String>,
 }
 
 impl Held {
@@ -69,11 +71,15 @@ impl Held {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        if reset {
-            forget(folder).map_err(failed)?;
-        }
+        let unlinked = match reset {
+            true => forget(folder).map_err(failed)?,
+            false => Vec::new(),
+        };
         ignore(folder).map_err(failed)?;
-        Ok(Self { _lock: lock })
+        Ok(Self {
+            _lock: lock,
+            unlinked,
+        })
     }
 }
 
@@ -88,22 +94,30 @@ fn foreign(folder: &Path) -> Option<&'static str> {
     made.find(|name| there(name)).copied()
 }
 
-/// Removes what was made here, and nothing else.
-fn forget(folder: &Path) -> io::Result<()> {
+/// Removes what was made here, and nothing else. Where somebody put a link in its place, so that it is kept
+/// elsewhere, the link goes and what it leads to stays. Gives the names of those.
+fn forget(folder: &Path) -> io::Result<Vec<String>> {
+    let mut unlinked = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| is_made(name)) else {
             continue;
         };
-        let path = entry.path();
-        // One that says something else is somebody's own.
-        let own = name == IGNORE && fs::read(&path)? != EVERYTHING;
-        if entry.file_type()?.is_file() && !own {
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if name == IGNORE && (kind.is_symlink() || fs::read(&path)? != EVERYTHING) {
+            // One that says something else is somebody's own.
+            continue;
+        }
+        if kind.is_symlink() {
+            unlinked.push(name.to_owned());
+        }
+        if kind.is_file() || kind.is_symlink() {
             fs::remove_file(path)?;
         }
     }
-    Ok(())
+    unlinked.sort();
+    Ok(unlinked)
 }
 
 fn is_made(name: &str) -> bool {
@@ -162,6 +176,30 @@ mod tests {
             LOCK,
         ];
         assert_eq!(left, expected);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_goes_and_what_it_leads_to_stays() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let (folder, other) = (root.path().join("f"), root.path().join("other"));
+        drop(Held::take(&folder, false).unwrap());
+        fs::remove_file(folder.join(".gitignore")).unwrap();
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("kept.db"), "kept").unwrap();
+        let link = |to: &str, name: &str| symlink(other.join(to), folder.join(name)).unwrap();
+        link("kept.db", "interzone.db");
+        link("nowhere", "audit.log");
+        link("nowhere", ".gitignore");
+        link("", "my-folder");
+        let held = Held::take(&folder, true).unwrap();
+        assert_eq!(held.unlinked, ["audit.log", "interzone.db"]);
+        assert!(fs::symlink_metadata(folder.join("interzone.db")).is_err());
+        assert_eq!(fs::read_to_string(other.join("kept.db")).unwrap(), "kept");
+        for theirs in [".gitignore", "my-folder"] {
+            assert!(folder.join(theirs).is_symlink(), "{theirs}");
+        }
     }
 
     #[test]

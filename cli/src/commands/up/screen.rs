@@ -107,6 +107,16 @@ pub(super) fn slack_is_left_alone(alone: Alone) {
     );
 }
 
+/// Says of what was kept elsewhere that it is still there.
+pub(super) fn unlinked(names: &[String]) {
+    for name in names {
+        let _ = writeln!(
+            io::stderr(),
+            "{name} was a link: it is removed, and what it led to is left as it is"
+        );
+    }
+}
+
 /// Says that it is over.
 pub(super) fn stopped(folder: &Path) {
     let folder = printable::text(&folder.to_string_lossy());

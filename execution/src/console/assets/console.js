@@ -110,6 +110,10 @@
         case 'updated':
           age(field, item[field.dataset.f]);
           break;
+        case 'owner':
+          field.title = item.owner_id;
+          put(field, item.owner);
+          break;
         default:
           put(field, item[field.dataset.f]);
       }
@@ -216,10 +220,20 @@
     });
     source.addEventListener('sample', () => renew('/console/plots', '#plots'));
     source.addEventListener('behind', () => renew(location.href, '#main'));
+    // Only so many windows of one session are told; the one that was opened first gives way.
+    source.addEventListener('aside', hush);
   };
   const hush = () => {
     source?.close();
     source = null;
+  };
+  // Somebody is back at this window. Unless it was told all the while, something may have happened.
+  const resume = () => {
+    if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;
+    hush();
+    grow();
+    if (document.querySelector('[data-live]') || watched()) renew(location.href, '#main');
+    listen();
   };
 
   // Where the rooms are in a row that is longer than the screen, the one that this is must be seen.
@@ -230,12 +244,7 @@
   localise(document);
   setInterval(() => { if (!document.hidden) grow(); }, 1000);
   listen();
-  document.addEventListener('visibilitychange', () => {
-    if (document.hidden) return hush();
-    grow();
-    // What happened meanwhile was not heard.
-    if (document.querySelector('[data-live]') || watched()) renew(location.href, '#main');
-    listen();
-  });
+  document.addEventListener('visibilitychange', () => (document.hidden ? hush() : resume()));
+  addEventListener('focus', resume);
   addEventListener('pagehide', hush);
 })();

@@ -19,10 +19,8 @@ pub(in crate::console) async fn page(
     State(console): State<Arc<Console>>,
     Extension(visitor): Extension<Arc<Visitor>>,
 ) -> Response {
-    match body(&console).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/agents", "Agents", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = body(&console).await;
+    layout::page(&console, &visitor, "/console/agents", "Agents", body)
 }
 
 async fn body(console: &Console) -> Result<Html, Problem> {

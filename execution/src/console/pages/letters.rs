@@ -22,13 +22,9 @@ pub(in crate::console) async fn page(
     State(console): State<Arc<Console>>,
     Extension(visitor): Extension<Arc<Visitor>>,
 ) -> Response {
-    match body(&console, &visitor).await {
-        Ok(body) => {
-            let here = "/console/dead-letters";
-            layout::page(&console, &visitor, here, "Dead letters", &body)
-        }
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = body(&console, &visitor).await;
+    let here = "/console/dead-letters";
+    layout::page(&console, &visitor, here, "Dead letters", body)
 }
 
 /// `POST /console/dead-letters/{id}/replay`.

@@ -24,10 +24,8 @@ pub(in crate::console) async fn page(
     State(console): State<Arc<Console>>,
     Extension(visitor): Extension<Arc<Visitor>>,
 ) -> Response {
-    match body(&console).await {
-        Ok(body) => layout::page(&console, &visitor, "/console", "Overview", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = body(&console).await;
+    layout::page(&console, &visitor, "/console", "Overview", body)
 }
 
 /// `GET /console/plots`: the pictures alone, for the page's script.
@@ -107,10 +105,10 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     let none = "There is no task yet.";
     out.put(&card(
         "Live and latest tasks",
-        &task_table(&tasks, now, Some("tasks"), none),
+        &task_table(&console.names, &tasks, now, Some("tasks"), none),
     ));
     let none = "No stream is open.";
-    let table = stream_table(&streams, now, Some("streams"), none);
+    let table = stream_table(&console.names, &streams, now, Some("streams"), none);
     out.put(&card("Open streams", &table));
     Ok(out)
 }

@@ -31,7 +31,7 @@ pub(in crate::console) async fn page(
     };
     match find(&console, wanted).await {
         Ok(Found::There(address)) => see_other(&address),
-        Ok(Found::Page(body)) => layout::page(&console, &visitor, "", "Search", &body),
+        Ok(Found::Page(body)) => layout::page(&console, &visitor, "", "Search", Ok(body)),
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     }
 }
@@ -103,7 +103,10 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
             continue;
         }
         any = true;
-        out.put(&card(title, &task_table(&tasks, hub.now(), None, "")));
+        out.put(&card(
+            title,
+            &task_table(&console.names, &tasks, hub.now(), None, ""),
+        ));
         if title == "Tasks of this user" {
             let all = asking(&[("owner", Some(wanted))]);
             html!(out, "<p><a href=\"/console/tasks" (all) "\">All tasks of this user</a></p>");

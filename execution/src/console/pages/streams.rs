@@ -22,10 +22,8 @@ pub(in crate::console) async fn page(
     Extension(visitor): Extension<Arc<Visitor>>,
     uri: Uri,
 ) -> Response {
-    match list(&console, &Asked::of(&uri)).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/streams", "Streams", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = list(&console, &Asked::of(&uri)).await;
+    layout::page(&console, &visitor, "/console/streams", "Streams", body)
 }
 
 /// `GET /console/streams/{id}`.
@@ -34,10 +32,8 @@ pub(in crate::console) async fn one(
     Extension(visitor): Extension<Arc<Visitor>>,
     Path(id): Path<String>,
 ) -> Response {
-    match stream(&console, &visitor, &id).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/streams", "Stream", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = stream(&console, &visitor, &id).await;
+    layout::page(&console, &visitor, "/console/streams", "Stream", body)
 }
 
 async fn list(console: &Console, asked: &Asked) -> Result<Html, Problem> {
@@ -66,7 +62,7 @@ async fn list(console: &Console, asked: &Asked) -> Result<Html, Problem> {
         html!(out, ">" (word) "</a>");
     }
     html!(out, "</nav><section class=\"card\">"
-        [stream_table(&streams, hub.now(), None, "There is no such stream.")]
+        [stream_table(&console.names, &streams, hub.now(), None, "There is no such stream.")]
         "<nav class=\"turn\" aria-label=\"Pages\">");
     if let Some(last) = streams.last().filter(|_| streams.len() == ROWS) {
         let last = last.closed_at.filter(|_| closed).unwrap_or(last.updated_at);
@@ -90,7 +86,7 @@ async fn stream(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, 
     }
     html!(out, "\"><div class=\"head\"><h1>Stream "
         [badge(stream_tone(stream.state), stream_called(stream.state))] "</h1><p class=\"id\">" (id)
-        "</p></div><dl class=\"facts\"><div><dt>Owner</dt><dd>" (stream.owner)
+        "</p></div><dl class=\"facts\"><div><dt>Owner</dt><dd title=\"" (stream.owner) "\">" (console.names.called(&stream.owner))
         "</dd></div><div><dt>Participants</dt><dd>");
     if stream.participants.is_empty() {
         html!(out, "–");

@@ -26,10 +26,8 @@ pub(in crate::console) async fn page(
     Extension(visitor): Extension<Arc<Visitor>>,
     uri: Uri,
 ) -> Response {
-    match list(&console, &Asked::of(&uri)).await {
-        Ok(body) => layout::page(&console, &visitor, ROOM, "Conversations", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = list(&console, &Asked::of(&uri)).await;
+    layout::page(&console, &visitor, ROOM, "Conversations", body)
 }
 
 /// `GET /console/conversations/thread`.
@@ -38,10 +36,8 @@ pub(in crate::console) async fn one(
     Extension(visitor): Extension<Arc<Visitor>>,
     uri: Uri,
 ) -> Response {
-    match thread(&console, &visitor, &Asked::of(&uri)).await {
-        Ok(body) => layout::page(&console, &visitor, ROOM, "Conversation", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = thread(&console, &visitor, &Asked::of(&uri)).await;
+    layout::page(&console, &visitor, ROOM, "Conversation", body)
 }
 
 async fn list(console: &Console, asked: &Asked) -> Result<Html, Problem> {

@@ -7,6 +7,7 @@ use crate::console::Console;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem, hidden, may_not_change, token};
+use crate::console::names::Names;
 use crate::console::sign_in::see_other;
 use crate::console::words::{age, badge, exactly, fate_tone, moment, state_badge};
 use axum::Extension;
@@ -29,16 +30,9 @@ pub(in crate::console) async fn page(
     Extension(visitor): Extension<Arc<Visitor>>,
     Path(id): Path<String>,
 ) -> Response {
-    match body(&console, &visitor, &id).await {
-        Ok(body) => layout::page(
-            &console,
-            &visitor,
-            "/console/tasks",
-            &format!("Task {id}"),
-            &body,
-        ),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = body(&console, &visitor, &id).await;
+    let title = format!("Task {id}");
+    layout::page(&console, &visitor, "/console/tasks", &title, body)
 }
 
 /// `POST /console/tasks/{id}/cancel`.
@@ -84,7 +78,7 @@ async fn body(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, Pr
         html!(out, (id));
     }
     html!(out, "\"><div class=\"head\"><h1>Task " [state_badge(task.state)] "</h1><p class=\"id\">"
-        (id) "</p></div>" [facts(visitor, task, now)] [actions(visitor, task)]);
+        (id) "</p></div>" [facts(&console.names, visitor, task, now)] [actions(visitor, task)]);
     let picture = waterfall(task, now, &events, &pairs, &deliveries);
     out.put(&card("Timing", &picture));
     html!(out, "<div class=\"two\">");
@@ -105,7 +99,7 @@ async fn body(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, Pr
     Ok(out)
 }
 
-fn facts(visitor: &Visitor, task: &Task, now: Timestamp) -> Html {
+fn facts(names: &Names, visitor: &Visitor, task: &Task, now: Timestamp) -> Html {
     let mut out = Html::new();
     let owned = format!(
         "/console/tasks{}",
@@ -113,7 +107,7 @@ fn facts(visitor: &Visitor, task: &Task, now: Timestamp) -> Html {
     );
     let ended = task.finished_at.unwrap_or(now);
     html!(out, "<dl class=\"facts\"><div><dt>Agent</dt><dd>" (task.agent)
-        "</dd></div><div><dt>Owner</dt><dd><a href=\"" (owned) "\" title=\"" (task.owner) "\">" (task.owner)
+        "</dd></div><div><dt>Owner</dt><dd><a href=\"" (owned) "\" title=\"" (task.owner) "\">" (names.called(&task.owner))
         "</a></dd></div><div><dt>Created</dt><dd>" [moment(task.created_at)] "</dd></div>");
     match task.finished_at {
         Some(at) => {

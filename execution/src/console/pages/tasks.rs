@@ -25,10 +25,8 @@ pub(in crate::console) async fn page(
     Extension(visitor): Extension<Arc<Visitor>>,
     uri: Uri,
 ) -> Response {
-    match body(&console, &visitor, &Asked::of(&uri)).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/tasks", "Tasks", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = body(&console, &visitor, &Asked::of(&uri)).await;
+    layout::page(&console, &visitor, "/console/tasks", "Tasks", body)
 }
 
 async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Html, Problem> {
@@ -59,7 +57,7 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
     let mut out = Html::new();
     html!(out, "<h1>Tasks</h1>"[filters(console, asked)]);
     let none = "No task is like this.";
-    html!(out, "<section class=\"card\">" [task_table(&tasks.tasks, hub.now(), None, none)]
+    html!(out, "<section class=\"card\">" [task_table(&console.names, &tasks.tasks, hub.now(), None, none)]
         "<nav class=\"turn\" aria-label=\"Pages\">");
     let given = |after| {
         asking(&[

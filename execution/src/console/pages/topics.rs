@@ -24,10 +24,8 @@ pub(in crate::console) async fn page(
     Extension(visitor): Extension<Arc<Visitor>>,
     uri: Uri,
 ) -> Response {
-    match body(&console, &visitor, &Asked::of(&uri)).await {
-        Ok(body) => layout::page(&console, &visitor, "/console/topics", "Topics", &body),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
-    }
+    let body = body(&console, &visitor, &Asked::of(&uri)).await;
+    layout::page(&console, &visitor, "/console/topics", "Topics", body)
 }
 
 async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Html, Problem> {

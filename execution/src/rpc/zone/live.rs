@@ -71,7 +71,7 @@ impl Live {
         asked: Asked,
         id: &RequestId<'_>,
     ) -> Result<Self, Fault> {
-        // Of what has an answer, only that is told.
+        // Of what has an answer, nothing that happened before is told.
         let watch = if is_settled(begun.task.state) {
             None
         } else {
@@ -93,10 +93,9 @@ impl Live {
                 began: Instant::now(),
             },
         };
-        // Whoever wants to call it off needs its name before the agent says anything.
-        if live.watch.is_some() {
-            live.ahead = Some(live.note(|note| note.status = Some(ACCEPTED.to_owned())));
-        }
+        // Whoever wants to call it off needs its name before the agent says anything. Also where the answer is
+        // there already, so that a repetition begins as the call itself did.
+        live.ahead = Some(live.note(|note| note.status = Some(ACCEPTED.to_owned())));
         Ok(live)
     }
 

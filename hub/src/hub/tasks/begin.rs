@@ -1,6 +1,6 @@
 //! Beginning tasks: in the queue, on a seat that is free, or with the answer that its agent has at hand.
 
-use super::{made_id, not_the_agents, once_key};
+use super::{claim, made_id, not_the_agents};
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::event::EventBody;
@@ -9,7 +9,7 @@ use crate::hub::run::Begins;
 use crate::hub::{Hub, NewTask, Watch, contended};
 use crate::limits::Limits;
 use crate::packed::has_address;
-use crate::ports::{ClaimKey, Op, StoreError};
+use crate::ports::{Op, StoreError};
 use crate::task::{Task, WholeTask, Written};
 use interzone_protocol::vocab::{ContextId, Message, TaskId, TaskState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -174,11 +174,7 @@ impl Hub {
             now,
         );
         if let Some(once) = new.once {
-            draft.op(Op::Claim(ClaimKey {
-                key: once_key(caller, &once.key),
-                value: id.to_string(),
-                expires_at: now.after(once.keep),
-            }));
+            draft.op(claim(caller, &once, &id, now));
         }
         if let Some(asking) = new.asking {
             draft.op(Op::NoteQuestion {

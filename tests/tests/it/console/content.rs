@@ -178,3 +178,29 @@ async fn changes_are_told_without_content() {
     place.stop.cancel();
     running.await.unwrap();
 }
+
+#[tokio::test]
+async fn nobody_takes_all_the_places_of_those_who_look() {
+    let place = Place::new().await;
+    let (many, other) = (place.by_link().await, place.by_link().await);
+    let mut windows = Vec::new();
+    for _ in 0..40 {
+        let answer = place.get("/console/events", &many).await;
+        assert_eq!(answer.status, StatusCode::OK, "the newest is always told");
+        windows.push(answer);
+    }
+    let theirs = place.get("/console/events", &other).await;
+    assert_eq!(theirs.status, StatusCode::OK, "others get their place");
+    // The windows that were opened first are told that they are not told any more, and that is their end.
+    let kept = windows.split_off(36);
+    for window in windows {
+        let text = tokio::time::timeout(Duration::from_secs(10), window.text()).await;
+        let text = text.expect("it is over");
+        assert!(text.ends_with("event: aside\ndata: {}\n\n"), "{text}");
+    }
+    // The others go on until the zone stops.
+    place.stop.cancel();
+    for window in kept.into_iter().chain([theirs]) {
+        assert_eq!(window.text().await, "retry: 3000\n\n");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{Place, URL, form_token};
 use http::StatusCode;
+use interzone_edge::issuer::{Grant, NewClient};
 use interzone_hub::ports::{DeadLetterQuery, Pair};
 use interzone_hub::{NewEntry, RetryPolicy};
 use interzone_protocol::vocab::{Json, PrincipalId};
@@ -12,6 +13,35 @@ fn rows(page: &str) -> Vec<String> {
     let rows = page.split("<tr data-id=\"").skip(1);
     rows.map(|row| row.split('"').next().unwrap().to_owned())
         .collect()
+}
+
+#[tokio::test]
+async fn an_owner_is_shown_by_the_name_that_its_client_has() {
+    let place = Place::new().await;
+    let new = NewClient {
+        id: Some("client-1".to_owned()),
+        name: "Reports <b>".to_owned(),
+        scopes: vec!["acp:tasks:read".to_owned()],
+        grants: vec![Grant::ClientCredentials],
+        ..NewClient::default()
+    };
+    place.clients.add(new).await.unwrap();
+    let theirs = place.task("client-1", "hello").await;
+    place.task("somebody-else", "hello").await;
+    let cookie = place.by_link().await;
+    let one = format!("/console/tasks/{}", theirs.id);
+    for path in ["/console", "/console/tasks", &one] {
+        let page = place.page(path, &cookie).await;
+        assert!(
+            page.contains("title=\"client-1\">Reports &lt;b&gt;<"),
+            "{page}"
+        );
+    }
+    let page = place.page("/console/tasks", &cookie).await;
+    assert!(page.contains(">somebody-else<"), "{page}");
+    // It is still found by its id.
+    let page = place.page("/console/tasks?owner=client-1", &cookie).await;
+    assert!(page.contains(theirs.id.as_str()) && !page.contains("somebody-else"));
 }
 
 #[tokio::test]

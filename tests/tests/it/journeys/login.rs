@@ -1,6 +1,7 @@
 //! Tokens of a certified OAuth2 server: keys of three kinds, new keys, tokens that must be asked about,
 //! and a person who logs in.
 
+use super::newcomer::prints;
 use super::peers::{Oidc, run_python};
 use super::tokens::EVERY_SCOPE;
 use super::wire::Reply;
@@ -104,6 +105,24 @@ async fn tokens_of_a_certified_server_are_taken() {
         )
         .await;
     assert_eq!((reply.status, reply.code()), (401, -40007));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_may_little_gets_a_token_for_that() {
+    let oidc = Oidc::start();
+    let zone = setup(&oidc).start().await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("few.secret"), "secret of few").unwrap();
+    let ca = zone.world.ca();
+    let ca = ca.to_str().unwrap();
+    let proof = ["--client-id", "few", "--client-secret-file", "few.secret"];
+    let token = ["token", "--url", &zone.url, "--ca", ca];
+    let token = prints(folder.path(), &[&token[..], &proof].concat()).await;
+    let reply = zone.ask(token.trim(), "tasks.get", json!({"taskId": "x"}));
+    assert_eq!(reply.await.code(), -40001, "it may read");
+    let check = ["check", &zone.url, "--ca", ca];
+    let told = prints(folder.path(), &[&check[..], &proof].concat()).await;
+    assert!(told.contains("the token lacks acp:tasks:write ["), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -283,10 +283,15 @@ async fn a_repetition_is_told_everything_from_the_beginning() {
         all.iter()
             .any(|note| note["params"]["status"] == "half-way")
     );
-    assert_eq!(
-        all.last().unwrap()["result"]["response_text"],
-        "first second"
-    );
+    let last = all.last().unwrap();
+    assert_eq!(last["result"]["response_text"], "first second");
+    // One that comes when all is done begins as the call itself did, and goes on with the answer.
+    let late = follow(&world, asking(&token, &id, &params("x"))).await;
+    let late = late.rest().await;
+    assert_eq!(late.len(), 2, "{late:?}");
+    assert_eq!(late[0], all[0]);
+    assert_eq!(late[0]["params"]["status"], "accepted");
+    assert_eq!(late[1], *last);
 }
 
 #[tokio::test]

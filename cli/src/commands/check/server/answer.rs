@@ -85,6 +85,20 @@ impl Answer {
         )))
     }
 
+    /// The scopes that a refusal says are missing.
+    pub(super) fn lacking_scopes(&self) -> Option<String> {
+        let error = self.error().ok()?;
+        let list = |name: &str| {
+            let list = error.get("data")?.get(name)?.as_array()?;
+            let words = list.iter().filter_map(Value::as_str);
+            Some(words.map(printable::text).collect::<Vec<_>>())
+        };
+        let provided = list("providedScopes").unwrap_or_default();
+        let mut lacking = list("requiredScopes")?;
+        lacking.retain(|scope| !provided.contains(scope));
+        (!lacking.is_empty()).then(|| lacking.join(" and "))
+    }
+
     /// That nothing was answered.
     pub(super) fn silent(&self) -> Finding {
         if !self.body.is_empty() {

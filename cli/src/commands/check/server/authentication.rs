@@ -55,6 +55,13 @@ pub(super) async fn check(probe: &Probe, out: &mut Checks) {
         in_query(probe).await,
     );
     out.note("a missing scope is refused", ACP, narrow(probe).await);
+    if let Some(lacking) = probe.lacking.as_ref().filter(|lacking| !lacking.is_empty()) {
+        let found = Err(Flaw::unseen(format!(
+            "the token lacks {}, so what takes that is left out; name a client that may have it",
+            lacking.join(", ")
+        )));
+        out.note("what every scope lets one do", ACP, found);
+    }
     let found = metadata(probe).await;
     out.note("tells who issues its tokens", "RFC 9728 §3", found);
 }

@@ -1,11 +1,14 @@
 //! How the checks reach the server: plain requests, so that nothing is corrected on the way.
 
+use super::Tokens;
 use super::answer::Answer;
 use super::verdict::Flaw;
+use crate::scopes::Lacking;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use interzone_client::Secret;
+use interzone_protocol::acp::codes;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -23,10 +26,12 @@ pub(super) struct Probe {
     http: reqwest::Client,
     /// Where JSON-RPC is spoken.
     pub(super) endpoint: Url,
-    /// A token with every scope, if there is one.
+    /// A token with every scope that is to be had, if there is one.
     pub(super) token: Option<Secret>,
     /// A token that may do nothing but be known, if there is one.
     pub(super) narrow: Option<Secret>,
+    /// The scopes of ACP that the token lacks; nothing if nobody knows.
+    pub(super) lacking: Option<Lacking>,
     timeout: Duration,
     next: AtomicI64,
 }
@@ -34,7 +39,7 @@ pub(super) struct Probe {
 /// Who a request says it comes from.
 #[derive(Clone, Copy)]
 pub(super) enum As<'a> {
-    /// The caller with every scope, or nobody if there is no token.
+    /// The caller with every scope that is to be had, or nobody if there is no token.
     Caller,
     Nobody,
     /// Whoever this header says.
@@ -45,15 +50,15 @@ impl Probe {
     pub(super) fn new(
         http: reqwest::Client,
         endpoint: Url,
-        token: Option<Secret>,
-        narrow: Option<Secret>,
+        tokens: Tokens,
         timeout: Duration,
     ) -> Self {
         Self {
             http,
             endpoint,
-            token,
-            narrow,
+            token: tokens.wide,
+            narrow: tokens.narrow,
+            lacking: tokens.lacking,
             timeout,
             next: AtomicI64::new(1),
         }
@@ -73,7 +78,30 @@ impl Probe {
             .request(Method::POST, self.endpoint.clone(), who)
             .header(header::CONTENT_TYPE, "application/json")
             .body(body.into());
-        self.send(request).await
+        let answer = self.send(request).await?;
+        match who {
+            As::Caller => self.unless_it_lacks(answer),
+            _ => Ok(answer),
+        }
+    }
+
+    /// An answer, unless it only says that our token is not good for the question. Of a token that has every
+    /// scope that is no excuse.
+    fn unless_it_lacks(&self, answer: Answer) -> Result<Answer, Flaw> {
+        if self.token.is_none() || self.lacking.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(answer);
+        }
+        let refused = match answer.error() {
+            Ok(_) => answer.refused_with(&[codes::INSUFFICIENT_SCOPE]).is_ok(),
+            Err(_) => answer.status == StatusCode::FORBIDDEN,
+        };
+        match refused {
+            true => Err(Flaw::unseen(match answer.lacking_scopes() {
+                Some(scopes) => format!("the token lacks {scopes}"),
+                None => "the token lacks a scope for it".to_owned(),
+            })),
+            false => Ok(answer),
+        }
     }
 
     /// Calls a method.
@@ -93,8 +121,12 @@ impl Probe {
 
     /// A page of the server.
     pub(super) async fn get(&self, path: &str, who: As<'_>) -> Result<Answer, Flaw> {
-        self.send(self.request(Method::GET, self.at(path), who))
-            .await
+        let request = self.request(Method::GET, self.at(path), who);
+        let answer = self.send(request).await?;
+        match who {
+            As::Caller => self.unless_it_lacks(answer),
+            _ => Ok(answer),
+        }
     }
 
     /// An address beside the endpoint.
@@ -125,21 +157,7 @@ impl Probe {
     }
 
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<Answer, Flaw> {
-        let response = request.send().await.map_err(|error| no_answer(&error))?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        let mut stream = response.bytes_stream();
-        let mut body = Vec::new();
-        while let Some(piece) = stream.next().await {
-            body.extend_from_slice(&piece.map_err(|error| no_answer(&error))?);
-            if body.len() > MOST {
-                return Err(Flaw::broken("the answer is larger than 16 MiB"));
-            }
-        }
-        Ok(Answer {
-            status,
-            headers,
-            body: body.into(),
-        })
+        read(request.send().await.map_err(|error| no_answer(&error))?).await
     }
 
     /// Begins to read events; gives the response before its body.
@@ -154,7 +172,12 @@ impl Probe {
         if let Some(after) = after {
             request = request.header("last-event-id", after);
         }
-        request.send().await.map_err(|error| no_answer(&error))
+        let response = request.send().await.map_err(|error| no_answer(&error))?;
+        if response.status() == StatusCode::FORBIDDEN {
+            let answer = self.unless_it_lacks(read(response).await?)?;
+            return Err(Flaw::broken(format!("refused: {}", answer.told())));
+        }
+        Ok(response)
     }
 
     /// Leaves a check out where it needs a token.
@@ -164,6 +187,23 @@ impl Probe {
             None => Err(Flaw::unseen(NO_TOKEN)),
         }
     }
+}
+
+async fn read(response: reqwest::Response) -> Result<Answer, Flaw> {
+    let (status, headers) = (response.status(), response.headers().clone());
+    let mut stream = response.bytes_stream();
+    let mut body = Vec::new();
+    while let Some(piece) = stream.next().await {
+        body.extend_from_slice(&piece.map_err(|error| no_answer(&error))?);
+        if body.len() > MOST {
+            return Err(Flaw::broken("the answer is larger than 16 MiB"));
+        }
+    }
+    Ok(Answer {
+        status,
+        headers,
+        body: body.into(),
+    })
 }
 
 fn no_answer(error: &reqwest::Error) -> Flaw {
