@@ -10,10 +10,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 pub(crate) const WEBHOOK_SECRET: &str = "s3cret";
 
@@ -232,6 +232,13 @@ impl Zone {
         self.process.as_ref().unwrap().printed()
     }
 
+    /// All that it has printed when this is among it: what it notes down may come after what it answers.
+    pub(crate) async fn log_with(&self, what: &str) -> String {
+        let mut log = self.process.as_ref().unwrap().log.subscribe();
+        let there = log.wait_for(|log| log.contains(what));
+        soon(what, there).await.unwrap().clone()
+    }
+
     /// Ends it without a warning, as a power cut does.
     pub(crate) fn kill(&mut self) {
         let mut process = self.process.take().unwrap();
@@ -266,7 +273,7 @@ impl Zone {
 /// A zone's process; it ends with this.
 pub(super) struct Process {
     pub(super) child: Child,
-    log: Arc<Mutex<String>>,
+    log: Arc<watch::Sender<String>>,
 }
 
 impl Process {
@@ -289,7 +296,7 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let log = Arc::new(Mutex::new(String::new()));
+        let log = Arc::new(watch::Sender::new(String::new()));
         let (tell, ready) = oneshot::channel();
         keep(child.stdout.take().unwrap(), log.clone(), Some(tell));
         keep(child.stderr.take().unwrap(), log.clone(), None);
@@ -297,15 +304,14 @@ impl Process {
     }
 
     pub(super) fn printed(&self) -> String {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.clone()
+        self.log.borrow().clone()
     }
 }
 
 /// Keeps what is printed, and tells the first line.
 fn keep(
     output: impl Read + Send + 'static,
-    log: Arc<Mutex<String>>,
+    log: Arc<watch::Sender<String>>,
     mut tell: Option<oneshot::Sender<String>>,
 ) {
     std::thread::spawn(move || {
@@ -316,9 +322,7 @@ fn keep(
             .is_ok_and(|read| read > 0)
         {
             let text = String::from_utf8_lossy(&line).into_owned();
-            log.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push_str(&text);
+            log.send_modify(|log| log.push_str(&text));
             if let Some(tell) = tell.take() {
                 let _ = tell.send(text.trim().to_owned());
             }

@@ -132,8 +132,7 @@ async fn the_stop_button_calls_the_task_off() {
     assert!(!has(&thread[0], DONE) && !has(&thread[0], FAILED));
 
     // The task itself was called off, not only forgotten.
-    let audited = place.execution.log();
-    assert!(audited.contains(r#""method":"cancel_task""#), "{audited}");
+    place.execution.log_with(r#""method":"cancel_task""#).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
