@@ -20,9 +20,10 @@ const CHANGES: u64 = 200;
 /// Pages that are not copied yet, after which the copier is asked. Also the shortest log that begins
 /// anew while somebody writes.
 const SHORT_LOG: i64 = 1_000;
-/// Pages of log after which it shall begin anew (32 MiB), in a database that is at least as long: no
-/// log is much longer than what it belongs to.
-const LONG_LOG: i64 = 8_000;
+/// Pages of log after which it shall begin anew (16 MiB), in a database that is at least as long: no
+/// log is much longer than what it belongs to. Each beginning costs those who wait a short copy, and
+/// each page that makes the file longer than it ever was costs the disk more than one that does not.
+const LONG_LOG: i64 = 4_000;
 /// Pages of log after which readers are waited for, so that it can begin anew (64 MiB). They end
 /// soon, and those that come meanwhile do not need the log.
 const TOO_LONG_LOG: i64 = 16_000;

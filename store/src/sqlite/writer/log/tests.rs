@@ -131,8 +131,6 @@ fn a_copier_that_does_not_keep_up_is_helped() {
     let mut before = written.log();
     for _ in 0..2 * TOO_LONG_LOG / STEP {
         written.write();
-        written.log.unchecked = 0;
-        written.log.grew(CHANGES);
         let lengths = lengths(&written.connection).unwrap();
         written.log.shorten(&written.connection, &lengths);
         let now = written.log();
