@@ -1,8 +1,9 @@
 //! SQLite: one file on one machine.
 //!
 //! One thread writes ([`writer`]) and groups everything that waits into one transaction and one
-//! sync. A few threads read, each on its own connection, and never wait for the writer. The file
-//! belongs to one process at a time, which a lock beside it ensures.
+//! sync. Another copies the write-ahead log into the database meanwhile. A few threads read, each on
+//! its own connection, and never wait for the writer. The file belongs to one process at a time, which
+//! a lock beside it ensures.
 //!
 //! What waits: a call waits for those before it and for the disk. When the disk does not finish a
 //! write for long, further calls are refused at once; those whose write has begun must wait for its
@@ -125,11 +126,13 @@ impl SqliteStore {
         let connections = (0..options.readers.max(1))
             .map(|_| open::reader(&opened.path, options))
             .collect::<Result<Vec<_>, _>>()?;
+        let copier = open::copier(&opened.path)?;
         let (readers, stop_readers) = Readers::start(connections)?;
         let (wakes, _) = broadcast::channel(WAKES);
         let cache = TaskCache::new(options.task_cache);
         let writer = Writer::start(
             opened.connection,
+            copier,
             opened.counters,
             opened.lock,
             wakes.clone(),

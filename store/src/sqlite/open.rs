@@ -82,6 +82,18 @@ pub(super) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection,
     open().map_err(|error| refused(&error, &path.display().to_string()))
 }
 
+/// The connection of the one who copies the log, and the database as a file, which it syncs.
+pub(super) fn copier(path: &Path) -> Result<(Connection, File), StoreError> {
+    let connection = beside(path)?;
+    // Pages go from file to file, past the memory for them.
+    let set = connection.pragma_update(None, "cache_size", 8);
+    set.map_err(|error| refused(&error, &path.display().to_string()))?;
+    // Some systems sync only what may be written.
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = file.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    Ok((connection, file))
+}
+
 /// Whether there is a database that is ours and of this version. Nothing is written.
 ///
 /// # Errors
@@ -250,7 +262,7 @@ fn set_up(
         connection.pragma_update(None, "foreign_keys", false)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.pragma_update(None, "cache_size", -kibibytes(options.writer_cache))?;
-        // The writer copies the log itself, when that holds nobody up.
+        // Who copies the log, and when, is decided by the writer.
         connection
             .pragma_update_and_check(None, "wal_autocheckpoint", 0, |row| row.get::<_, i64>(0))?;
         // A log that has once been long gives its space back.

@@ -104,11 +104,6 @@ impl<J> Queue<J> {
         Taken::Some
     }
 
-    /// How many jobs wait.
-    pub(super) fn len(&self) -> usize {
-        self.lock().jobs.len()
-    }
-
     /// Lets nothing more in. What is in will be taken.
     pub(super) fn close(&self) {
         self.lock().closed = true;

@@ -13,15 +13,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 mod blobs;
 mod coherence;
 mod groups;
+mod log;
 mod opening;
 mod records;
 mod traits;
 
 /// A folder that goes when this does.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("interzone-sqlite-{}-{number}", std::process::id());
@@ -30,7 +31,7 @@ impl Folder {
         Self(path)
     }
 
-    fn file(&self) -> PathBuf {
+    pub(super) fn file(&self) -> PathBuf {
         self.0.join("store.db")
     }
 

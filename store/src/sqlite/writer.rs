@@ -10,16 +10,21 @@ use super::fault::{Outcome, closed};
 use super::job::{Call, Counters, Job, Session};
 use super::open::LockFile;
 use super::queue::Queue;
+use copier::Copier;
 use desk::Desk;
 use interzone_hub::ports::{StoreError, Wake};
+use log::Log;
 use rusqlite::Connection;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, oneshot};
 
+mod copier;
 mod desk;
+mod log;
 
 /// How many jobs may wait.
 const PLACES: usize = 4096;
@@ -42,9 +47,11 @@ struct Shared {
 }
 
 impl Writer {
-    /// Starts the thread. It keeps the lock, and ends after the readers that it is given.
+    /// Starts the thread, and the one that copies the log for it. It keeps the lock, and ends after the
+    /// readers that it is given.
     pub(super) fn start(
         connection: Connection,
+        copier: (Connection, File),
         counters: Counters,
         lock: LockFile,
         wakes: broadcast::Sender<Wake>,
@@ -58,7 +65,8 @@ impl Writer {
             busy_since: AtomicU64::new(0),
             groups: AtomicU64::new(0),
         });
-        let desk = Desk::new(shared.clone(), connection, counters, cache);
+        let log = Log::new(Copier::start(copier.0, copier.1)?);
+        let desk = Desk::new(shared.clone(), connection, counters, cache, log);
         let thread = std::thread::Builder::new()
             .name("interzone-store".to_owned())
             .spawn(move || {

@@ -1,8 +1,9 @@
-//! The writer's thread: groups, transactions, and the log.
+//! The writer's thread: groups and transactions. When the log is copied is not decided here.
 
 use super::Shared;
+use super::log::Log;
 use crate::sqlite::cache::TaskCache;
-use crate::sqlite::fault::{Fault, Outcome, again};
+use crate::sqlite::fault::{Outcome, again};
 use crate::sqlite::job::{Counters, Job, Session, Wakes};
 use crate::sqlite::open::mark_clean;
 use crate::sqlite::queue::Taken;
@@ -24,14 +25,6 @@ const CHANGE: usize = 8 << 10;
 const IDLE: Duration = Duration::from_millis(500);
 /// How long to wait when there is nothing to do while idle.
 const LONG: Duration = Duration::from_secs(3600);
-/// Pages of log after which it is copied into the database while nobody waits.
-const SHORT_LOG: i64 = 1_000;
-/// Pages of log after which it is copied even though somebody waits (32 MiB), in a database that is
-/// at least as long: no log is much longer than what it belongs to.
-const LONG_LOG: i64 = 8_000;
-/// Pages of log after which readers are waited for, so that it can begin anew (64 MiB). They end
-/// soon, and those that come meanwhile do not need the log.
-const TOO_LONG_LOG: i64 = 16_000;
 
 type Jobs = Vec<Box<dyn Job>>;
 
@@ -44,16 +37,8 @@ pub(super) struct Desk {
     cache: Arc<TaskCache>,
     /// The tasks that the present group changes.
     changed: Vec<TaskId>,
-    /// Changes since the length of the log was last looked at.
-    unchecked: u64,
-    /// Whether the log may hold something that is not in the database yet.
-    uncopied: bool,
-    /// Why the log could not be copied. Until it can be, nothing is added to it: a log that takes
-    /// all the room there is would leave none for the copy, and never get shorter.
-    stuck: Option<StoreError>,
-    /// The most pages of log there have been room for, once the disk was found to be full: later logs
-    /// stay below, so that the room they leave is there for the database.
-    room: i64,
+    /// Its copier keeps the database's file open, so this comes after the connection.
+    log: Log,
 }
 
 impl Desk {
@@ -62,6 +47,7 @@ impl Desk {
         connection: Connection,
         counters: Counters,
         cache: Arc<TaskCache>,
+        log: Log,
     ) -> Self {
         Self {
             shared,
@@ -70,10 +56,7 @@ impl Desk {
             wakes: Wakes::default(),
             cache,
             changed: Vec::new(),
-            unchecked: 0,
-            uncopied: true,
-            stuck: None,
-            room: i64::MAX,
+            log,
         }
     }
 
@@ -95,7 +78,7 @@ impl Desk {
                 bytes += weight;
                 bytes <= GROUP_BYTES
             };
-            let patience = if self.uncopied { IDLE } else { LONG };
+            let patience = if self.log.is_copied() { LONG } else { IDLE };
             match shared
                 .queue
                 .take(&mut jobs, GROUP, patience, |job| fits(job.weight()))
@@ -103,14 +86,10 @@ impl Desk {
                 Taken::Some => {
                     shared.busy_since.store(shared.millis(), Ordering::Relaxed);
                     self.group(&mut jobs);
-                    self.uncopied = true;
-                    self.checkpoint_if_long();
+                    self.log.look_after(&self.connection);
                     shared.busy_since.store(0, Ordering::Relaxed);
                 }
-                Taken::Nothing => {
-                    self.checkpoint();
-                    self.uncopied = false;
-                }
+                Taken::Nothing => self.log.copy_while_idle(&self.connection),
                 Taken::End => return,
             }
         }
@@ -118,10 +97,7 @@ impl Desk {
 
     /// Does a group of jobs and answers all of them.
     fn group(&mut self, jobs: &mut Jobs) {
-        if self.stuck.is_some() {
-            self.checkpoint();
-        }
-        if let Some(error) = &self.stuck {
+        if let Some(error) = self.log.refuses(&self.connection) {
             return refuse(jobs, error);
         }
         let outside: Jobs = jobs.extract_if(.., |job| job.is_outside()).collect();
@@ -129,8 +105,9 @@ impl Desk {
             let before = self.connection.total_changes();
             let bytes: usize = jobs.iter().map(|job| job.weight()).sum();
             let outcomes = self.durably(jobs);
-            self.unchecked += self.connection.total_changes() - before;
-            self.unchecked += u64::try_from(bytes / CHANGE).unwrap_or(0);
+            let changes = self.connection.total_changes() - before;
+            self.log
+                .grew(changes + u64::try_from(bytes / CHANGE).unwrap_or(0));
             match outcomes {
                 Ok(outcomes) => {
                     for (job, outcome) in jobs.drain(..).zip(outcomes) {
@@ -184,11 +161,7 @@ impl Desk {
                     let why = "the disk took neither the write nor its undoing";
                     error = StoreError::InDoubt(why.to_owned());
                 }
-                if let Ok(pages) = self.log_pages() {
-                    self.room = self.room.min((pages * 3 / 4).max(1));
-                }
-                // A log that is copied can be written over, which needs no more room.
-                self.checkpoint();
+                self.log.make_room(&self.connection);
                 Err(error)
             }
         }
@@ -273,61 +246,19 @@ impl Desk {
         false
     }
 
-    /// Looks at the log now and then, and copies it into the database when it has become long.
-    fn checkpoint_if_long(&mut self) {
-        // One change touches two or three pages, many together fewer.
-        if self.unchecked < 200 {
-            return;
-        }
-        self.unchecked = 0;
-        let quiet = self.shared.queue.len() == 0;
-        let look = || -> rusqlite::Result<(i64, i64)> {
-            if quiet {
-                return Ok((self.log_pages()?, SHORT_LOG));
-            }
-            let mut pages = self.connection.prepare_cached("PRAGMA page_count")?;
-            let pages: i64 = pages.query_row([], |row| row.get(0))?;
-            Ok((self.log_pages()?, pages.clamp(SHORT_LOG, LONG_LOG)))
-        };
-        match look() {
-            Ok((log, limit)) if log < limit.min(self.room) => {}
-            Ok((log, _)) if log < TOO_LONG_LOG => self.checkpoint(),
-            Ok(_) => self.copy_log("PRAGMA wal_checkpoint(RESTART)"),
-            Err(error) => tracing::warn!(%error, "the log's length cannot be read"),
-        }
-    }
-
-    fn log_pages(&self) -> rusqlite::Result<i64> {
-        let mut look = self
-            .connection
-            .prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
-        look.query_row([], |row| row.get(1))
-    }
-
-    fn checkpoint(&mut self) {
-        self.copy_log("PRAGMA wal_checkpoint(PASSIVE)");
-    }
-
-    fn copy_log(&mut self, sql: &str) {
-        let copy = |connection: &Connection| -> rusqlite::Result<()> {
-            connection.prepare_cached(sql)?.query_row([], |_| Ok(()))
-        };
-        let stuck = copy(&self.connection).err();
-        let stuck = stuck.map(|error| StoreError::from(Fault::from(error)));
-        if let Some(error) = &stuck {
-            tracing::warn!(%error, "the log could not be copied into the database");
-        }
-        self.stuck = stuck;
-    }
-
     /// The orderly end: the log is empty and the mark says so.
     fn finish(&mut self) {
         self.roll_back();
-        let end = mark_clean(&self.connection).and_then(|()| {
+        let mut end = || {
+            if !self.log.end(&self.connection)? {
+                tracing::warn!("the log stays, and is copied again at the next start");
+                return Ok(());
+            }
+            mark_clean(&self.connection)?;
             self.connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        });
-        match end {
+        };
+        match end() {
             Err(rusqlite::Error::SqliteFailure(code, _))
                 if code.code == ErrorCode::DatabaseBusy =>
             {

@@ -1,0 +1,218 @@
+//! The write-ahead log: when it is copied into the database, and by whom. What is written into it is
+//! the desk's business.
+//!
+//! The copier copies beside the writer, so that nobody waits for it. But a log begins anew from its
+//! start only when all of it is copied, and the copier never quite catches up with a writer that goes
+//! on. So when a log is long and little of it is left, the writer copies that rest itself.
+
+use super::copier::{Copied, Copier};
+use crate::sqlite::fault::Fault;
+use interzone_hub::ports::StoreError;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+#[cfg(test)]
+mod tests;
+
+/// So many changes are written before the log is looked at. One change touches two or three pages,
+/// many together fewer.
+const CHANGES: u64 = 200;
+/// Pages that are not copied yet, after which the copier is asked. Also the shortest log that begins
+/// anew while somebody writes.
+const SHORT_LOG: i64 = 1_000;
+/// Pages of log after which it shall begin anew (16 MiB), in a database that is at least as long: no
+/// log is much longer than what it belongs to. Each beginning costs those who wait a short copy, and
+/// each page that makes the file longer than it ever was costs the disk more than one that does not.
+const LONG_LOG: i64 = 4_000;
+/// Pages of log after which readers are waited for, so that it can begin anew (64 MiB). They end
+/// soon, and those that come meanwhile do not need the log.
+const TOO_LONG_LOG: i64 = 16_000;
+/// Pages that the writer copies itself while others wait: about what a group writes.
+const REST: i64 = 128;
+/// Pages after which the writer tries again, if somebody read the log when it could have begun anew.
+const AGAIN: i64 = 256;
+
+/// The log, as the writer sees it.
+pub(super) struct Log {
+    copier: Copier,
+    /// Changes since its length was last looked at.
+    unchecked: u64,
+    /// Whether it may hold something that is not in the database yet.
+    uncopied: bool,
+    /// Why it could not be copied. Until it can be, nothing is added to it: a log that takes all the
+    /// room there is would leave none for the copy, and never get shorter.
+    stuck: Option<StoreError>,
+    /// Whether something that counts as copied may not be on the disk. The engine would not copy it
+    /// again, and forget the log; the next start copies all of it.
+    doubtful: bool,
+    /// The most pages there have been room for, once the disk was found to be full: later logs stay
+    /// below, so that the room they leave is there for the database.
+    room: i64,
+    /// How long the log is when the writer next copies a rest itself.
+    next_rest: i64,
+}
+
+/// Lengths in pages.
+struct Lengths {
+    log: i64,
+    copied: i64,
+    database: i64,
+}
+
+impl Log {
+    pub(super) fn new(copier: Copier) -> Self {
+        Self {
+            copier,
+            unchecked: 0,
+            uncopied: true,
+            stuck: None,
+            doubtful: false,
+            room: i64::MAX,
+            next_rest: 0,
+        }
+    }
+
+    /// Notes that so much was added to it.
+    pub(super) fn grew(&mut self, changes: u64) {
+        self.unchecked += changes;
+    }
+
+    pub(super) fn is_copied(&self) -> bool {
+        !self.uncopied
+    }
+
+    /// Why nothing may be added to it now. Tries to copy it first, if that is why.
+    pub(super) fn refuses(&mut self, connection: &Connection) -> Option<&StoreError> {
+        if self.stuck.is_some() {
+            self.copy(connection);
+        }
+        self.stuck.as_ref()
+    }
+
+    /// After a group: looks at the log now and then, and has it copied when it has become long.
+    pub(super) fn look_after(&mut self, connection: &Connection) {
+        self.uncopied = true;
+        let report = self.copier.report();
+        let heard = report.is_some();
+        self.heed(report);
+        // What could not be copied is tried again before anything is added.
+        if self.stuck.is_some() || (self.unchecked < CHANGES && !heard) {
+            return;
+        }
+        self.unchecked = 0;
+        match lengths(connection) {
+            Ok(lengths) => self.shorten(connection, &lengths),
+            Err(error) => tracing::warn!(%error, "the log's length cannot be read"),
+        }
+    }
+
+    fn shorten(&mut self, connection: &Connection, lengths: &Lengths) {
+        let Lengths { log, copied, .. } = *lengths;
+        let limit = lengths.database.clamp(SHORT_LOG, LONG_LOG);
+        let (late, rest) = (log - limit, log - copied);
+        if late < 0 {
+            self.next_rest = 0;
+        }
+        if log >= TOO_LONG_LOG {
+            self.run(connection, "PRAGMA wal_checkpoint(RESTART)");
+        } else if log >= self.room {
+            self.copy(connection);
+        } else if late < 0 {
+            if rest >= SHORT_LOG {
+                self.have_copied(connection);
+            }
+        } else if self.copier.is_at_work() || rest == 0 {
+            // Soon there will be less to do, or there is nothing.
+        } else if log >= self.next_rest && rest <= REST.max(late / 4) {
+            // Where the copier cannot keep up, the writer takes over more and more.
+            self.next_rest = log + AGAIN;
+            self.copy(connection);
+        } else if rest > REST {
+            self.have_copied(connection);
+        }
+    }
+
+    /// Has the log copied by the copier, or copies it if there is none any more.
+    fn have_copied(&mut self, connection: &Connection) {
+        if !self.copier.ask() {
+            self.copy(connection);
+        }
+    }
+
+    /// While nobody writes: copies all of it.
+    pub(super) fn copy_while_idle(&mut self, connection: &Connection) {
+        self.copy(connection);
+        self.uncopied = false;
+    }
+
+    /// After a write that failed: if there was no room, later logs stay shorter. One that is copied can
+    /// be written over, which needs no more room.
+    pub(super) fn make_room(&mut self, connection: &Connection) {
+        if let Ok(lengths) = lengths(connection) {
+            self.room = self.room.min((lengths.log * 3 / 4).max(1));
+        }
+        self.copy(connection);
+    }
+
+    fn copy(&mut self, connection: &Connection) {
+        self.run(connection, "PRAGMA wal_checkpoint(PASSIVE)");
+    }
+
+    /// Copies here and now. There is one copy at a time, so the copier's comes first.
+    fn run(&mut self, connection: &Connection, sql: &str) {
+        let report = self.copier.wait();
+        self.heed(report);
+        if self.doubtful {
+            return;
+        }
+        let copied = connection
+            .prepare_cached(sql)
+            .and_then(|mut copy| copy.query_row([], |_| Ok(())));
+        let stuck = copied.err();
+        self.stuck = stuck.map(|error| StoreError::from(Fault::from(error)));
+        self.warn();
+    }
+
+    fn heed(&mut self, report: Option<Copied>) {
+        match report {
+            None | Some(Copied::Well) => return,
+            Some(Copied::Not(error)) => self.stuck = Some(error),
+            Some(Copied::Perhaps(error)) => {
+                tracing::error!(%error, "the database was not synced");
+                let why = "the disk does not keep the database: look at the disk, then start again";
+                self.stuck = Some(StoreError::Unusable(why.to_owned()));
+                self.doubtful = true;
+            }
+        }
+        self.warn();
+    }
+
+    fn warn(&self) {
+        if let Some(error) = &self.stuck {
+            tracing::warn!(%error, "the log could not be copied into the database");
+        }
+    }
+
+    /// Ends the copier. Answers whether the log may be emptied; if not, it stays when the connection is
+    /// closed.
+    pub(super) fn end(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+        let report = self.copier.wait();
+        self.heed(report);
+        self.copier.end();
+        if self.doubtful {
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        }
+        Ok(!self.doubtful)
+    }
+}
+
+fn lengths(connection: &Connection) -> rusqlite::Result<Lengths> {
+    let mut look = connection.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
+    let (log, copied) = look.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    let mut pages = connection.prepare_cached("PRAGMA page_count")?;
+    Ok(Lengths {
+        log,
+        copied,
+        database: pages.query_row([], |row| row.get(0))?,
+    })
+}

@@ -1,0 +1,226 @@
+//! Tests of the log, step by step: who copies it, when it begins anew, and what becomes of a copy that
+//! fails.
+
+use super::{AGAIN, CHANGES, Copier, Log, REST, SHORT_LOG, TOO_LONG_LOG, lengths};
+use crate::sqlite::SqliteOptions;
+use crate::sqlite::open;
+use crate::sqlite::tests::Folder;
+use interzone_hub::ports::StoreError;
+use rusqlite::{Connection, OpenFlags};
+use std::fs::File;
+
+/// Pages that one step writes, and a few for where they are noted.
+const STEP: i64 = 40;
+const STEP_AND_MORE: i64 = STEP + 10;
+
+/// A database whose log is written and looked after without the rest of a writer. The connection goes
+/// first, the lock last.
+struct Written {
+    connection: Connection,
+    log: Log,
+    _lock: open::LockFile,
+}
+
+impl Written {
+    fn new(folder: &Folder) -> Self {
+        Self::with(folder, |copier| copier)
+    }
+
+    fn with(
+        folder: &Folder,
+        change: impl FnOnce((Connection, File)) -> (Connection, File),
+    ) -> Self {
+        let options = SqliteOptions::default();
+        let opened = open::open(&folder.file(), &options).unwrap();
+        let (beside, file) = change(open::copier(&opened.path).unwrap());
+        let connection = opened.connection;
+        connection
+            .execute_batch("CREATE TABLE ballast (x); INSERT INTO ballast VALUES (NULL)")
+            .unwrap();
+        let mut log = Log::new(Copier::start(beside, file).unwrap());
+        log.copy(&connection);
+        Self {
+            connection,
+            log,
+            _lock: opened.lock,
+        }
+    }
+
+    /// Writes the same pages once more.
+    fn write(&self) {
+        let bytes = STEP * 4096;
+        let sql = "UPDATE ballast SET x = randomblob(?1)";
+        assert_eq!(self.connection.execute(sql, [bytes]).unwrap(), 1);
+    }
+
+    /// As a group does it. The copier does its share beside it.
+    fn step(&mut self) {
+        self.write();
+        self.log.grew(CHANGES);
+        self.log.look_after(&self.connection);
+    }
+
+    fn log(&self) -> i64 {
+        lengths(&self.connection).unwrap().log
+    }
+
+    fn rest(&self) -> i64 {
+        let lengths = lengths(&self.connection).unwrap();
+        lengths.log - lengths.copied
+    }
+
+    /// Steps until the copier has been asked.
+    fn until_asked(&mut self) {
+        for _ in 0..2 * SHORT_LOG / STEP {
+            self.step();
+            if self.log.copier.is_at_work() {
+                return;
+            }
+        }
+        panic!("nobody has the log copied: {} pages", self.log());
+    }
+
+    /// Waits for the copier and heeds what it says.
+    fn hear(&mut self) {
+        let report = self.log.copier.wait();
+        assert!(report.is_some());
+        self.log.heed(report);
+    }
+}
+
+#[test]
+fn what_is_long_is_copied_beside_the_writer() {
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    written.until_asked();
+    let asked = written.log();
+    assert!((SHORT_LOG..SHORT_LOG + STEP_AND_MORE).contains(&asked));
+    // The writer does not wait.
+    written.write();
+    written.hear();
+    assert!(written.rest() <= STEP_AND_MORE, "{}", written.rest());
+    assert!(written.log() > asked);
+}
+
+#[test]
+fn a_long_log_begins_anew() {
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    let (mut begun, mut before, mut longest) = (0, 0, 0);
+    for _ in 0..250 {
+        written.step();
+        // A copier that is as fast as can be.
+        let report = written.log.copier.wait();
+        written.log.heed(report);
+        let now = written.log();
+        begun += usize::from(now < before);
+        (before, longest) = (now, longest.max(now));
+    }
+    // 10,000 pages, a thousand of which make the log of so small a database long.
+    assert!(begun >= 7, "{begun}");
+    assert!(longest <= SHORT_LOG + REST + 2 * STEP_AND_MORE, "{longest}");
+    assert!(written.log.stuck.is_none());
+}
+
+#[test]
+fn a_copier_that_does_not_keep_up_is_helped() {
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    written.until_asked();
+    // Its report is not heard, as if it were still copying.
+    let mut before = written.log();
+    for _ in 0..2 * TOO_LONG_LOG / STEP {
+        written.write();
+        let lengths = lengths(&written.connection).unwrap();
+        written.log.shorten(&written.connection, &lengths);
+        let now = written.log();
+        if now < before {
+            assert!(before >= TOO_LONG_LOG, "{before}");
+            return;
+        }
+        before = now;
+        assert!(now <= TOO_LONG_LOG + STEP_AND_MORE, "{now}");
+    }
+    panic!("the log has never begun anew: {before} pages");
+}
+
+#[test]
+fn a_reader_holds_it_up_for_as_long_as_it_reads() {
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    written.step();
+    let reader = open::reader(&folder.file(), &SqliteOptions::default()).unwrap();
+    reader
+        .execute_batch("BEGIN; SELECT count(*) FROM ballast")
+        .unwrap();
+    for _ in 0..100 {
+        written.step();
+    }
+    assert!(written.log() >= 100 * STEP);
+    reader.execute_batch("COMMIT").unwrap();
+    let long = written.log();
+    for _ in 0..(2 * AGAIN + 2 * REST) / STEP {
+        written.step();
+        let report = written.log.copier.wait();
+        written.log.heed(report);
+    }
+    assert!(written.log() < long, "{} of {long}", written.log());
+}
+
+#[test]
+fn after_the_load_nothing_is_left() {
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    written.until_asked();
+    assert!(!written.log.is_copied());
+    // The copier may be at it: both come to their end.
+    written.log.copy_while_idle(&written.connection);
+    assert!(written.log.is_copied());
+    assert_eq!(written.rest(), 0);
+    assert!(!written.log.copier.is_at_work());
+    written.step();
+    assert!(written.log() <= STEP_AND_MORE, "{}", written.log());
+    assert!(!written.log.is_copied());
+}
+
+#[test]
+fn a_copy_that_fails_lets_nothing_more_in() {
+    let folder = Folder::new();
+    let file = folder.file();
+    let read_only = || Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let mut written = Written::with(&folder, |(_, file)| (read_only().unwrap(), file));
+    written.until_asked();
+    written.hear();
+    assert!(matches!(
+        written.log.stuck,
+        Some(StoreError::Unavailable(_))
+    ));
+    // The writer tries itself before it gives up.
+    let refused = written.log.refuses(&read_only().unwrap());
+    assert!(matches!(refused, Some(StoreError::Unavailable(_))));
+    assert!(written.log.refuses(&written.connection).is_none());
+    assert_eq!(written.rest(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_may_not_be_on_the_disk_stays_in_the_log() {
+    let folder = Folder::new();
+    // It takes everything and cannot be synced.
+    let null = File::open("/dev/null").unwrap();
+    let mut written = Written::with(&folder, |(connection, _)| (connection, null));
+    written.until_asked();
+    written.hear();
+    for _ in 0..2 {
+        let refused = written.log.refuses(&written.connection);
+        assert!(matches!(refused, Some(StoreError::Unusable(_))));
+    }
+    let long = written.log();
+    assert!(!written.log.end(&written.connection).unwrap());
+    drop(written);
+    // All of it is copied once more.
+    let opened = open::open(&folder.file(), &SqliteOptions::default()).unwrap();
+    let lengths = lengths(&opened.connection).unwrap();
+    assert_eq!(lengths.copied, 0);
+    assert!(lengths.log >= long);
+}
