@@ -269,11 +269,13 @@ async fn a_way_back_is_good_once_and_on_one_node() {
     assert_eq!(one.come_back(&denied, &begun.cookie, "en").await.0, 403);
     let query = [("code", "c0de"), ("state", begun.state.as_str())];
     assert_eq!(other.come_back(&query, &begun.cookie, "en").await.0, 400);
-    // Nothing in the store is the state itself.
-    let all = records.all();
-    assert!(all.iter().all(|(key, value)| {
-        !begun.state.contains(key.as_str()) && !value.contains(&begun.state)
-    }));
+    // Nothing in the store is the state itself, or what a good part of it could be. The name of a workspace
+    // is so short that a state may hold it by chance.
+    let part = |key: &str| key.len() > 8 && begun.state.contains(key);
+    for (key, value) in records.all() {
+        assert!(!part(&key) && !key.contains(&begun.state), "{key}");
+        assert!(!value.contains(&begun.state), "{key}");
+    }
 }
 
 #[tokio::test]
