@@ -88,8 +88,7 @@ fn feedback(payload: &Value, action: &Value, now: Timestamp) -> Option<Pressed> 
     let place = Place::of(payload)?;
     let (asked, good) = FeedbackGiven::read(string(action, "value")?)?;
     let pressed = Ts::new(string(action, "action_ts")?).ok()?;
-    let seconds = i64::try_from(pressed.seconds()).ok()?;
-    let said = Timestamp::from_millis(seconds.saturating_mul(1000));
+    let said = Timestamp::from_millis(i64::try_from(pressed.micros() / 1000).ok()?);
     let given = FeedbackGiven {
         question: question(asked)?,
         good,

@@ -61,6 +61,9 @@ pub(crate) struct Running {
     pub(crate) question: String,
     pub(crate) user: UserId,
     pub(crate) task: String,
+    /// Where it was asked; what was noted by earlier versions does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) channel: Option<ChannelId>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -72,9 +75,13 @@ struct Mark {
 #[derive(Clone)]
 pub(crate) struct Notes(pub(crate) Hub);
 
-/// Whoever wants a stop marks it for themselves: nobody's mark takes another's away.
-fn mark_key(target: &str, user: Option<&UserId>) -> String {
-    user.map_or_else(|| target.to_owned(), |user| format!("{target}/{user}"))
+/// Whoever wants a stop marks it for themselves, and where it was asked: nobody's mark takes another's away, or
+/// stops what stands elsewhere.
+fn mark_key(channel: &ChannelId, target: &str, user: Option<&UserId>) -> String {
+    match user {
+        Some(user) => format!("{channel}/{target}/{user}"),
+        None => format!("{channel}/{target}"),
+    }
 }
 
 impl Notes {
@@ -120,6 +127,7 @@ impl Notes {
             question: question.id.clone(),
             user: question.user.clone(),
             task: task.to_owned(),
+            channel: Some(question.channel.clone()),
         };
         // By the question it is found for as long as somebody may say what they think of the answer.
         for (key, keep) in [(&question.id, JUDGED), (&question.thread_key(), DAY)] {
@@ -156,7 +164,7 @@ impl Notes {
     /// Marks something to be stopped, whether it has begun or not.
     pub(crate) async fn mark(&self, stop: &Stop) -> Result<(), HubError> {
         let mark = Mark { at: stop.at };
-        let key = mark_key(&stop.target(), stop.user.as_ref());
+        let key = mark_key(&stop.channel, &stop.target(), stop.user.as_ref());
         self.write(STOPS, &key, &mark, None, DAY).await?;
         Ok(())
     }
@@ -164,8 +172,10 @@ impl Notes {
     /// Whether a question is to be stopped. Only who asked it may want that.
     pub(super) async fn is_marked(&self, question: &Question) -> Result<bool, HubError> {
         for user in [Some(&question.user), None] {
-            let own: Option<Mark> = self.read(STOPS, &mark_key(&question.id, user)).await?;
-            let all = mark_key(&question.thread_key(), user);
+            let channel = &question.channel;
+            let own = mark_key(channel, &question.id, user);
+            let own: Option<Mark> = self.read(STOPS, &own).await?;
+            let all = mark_key(channel, &question.thread_key(), user);
             let all: Option<Mark> = self.read(STOPS, &all).await?;
             // What is asked after everything was stopped is not meant.
             let all = all.filter(|mark| question.asked_at <= mark.at);

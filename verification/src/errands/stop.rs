@@ -62,7 +62,8 @@ impl Runner {
         let Some(running) = running else {
             return Ok(Came::Stopped);
         };
-        if stop.user.as_ref().is_some_and(|user| *user != running.user) {
+        let elsewhere = running.channel.is_some_and(|asked| asked != stop.channel);
+        if elsewhere || stop.user.as_ref().is_some_and(|user| *user != running.user) {
             return Ok(Came::Not(Phrase::NotYours));
         }
         let client = zone.client.with_correlation(&stop.event_id);

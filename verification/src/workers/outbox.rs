@@ -267,9 +267,7 @@ impl Outbox {
             let settled = match carried {
                 Carried::Arrived => self.hub.arrived(entry).await,
                 Carried::Later { why, after } => {
-                    let attempts = u32::MAX;
-                    let retry = RetryPolicy { attempts, ..*retry };
-                    let hub = &self.hub;
+                    let (hub, retry) = (&self.hub, patience(retry, *after));
                     hub.did_not_arrive(entry, &retry, why, *after, !last).await
                 }
                 Carried::Never { why } => {
@@ -295,4 +293,34 @@ impl Outbox {
 /// by trying again.
 fn may_pass(error: &HubError) -> bool {
     error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
+}
+
+/// How long an entry waits at least. Whoever says when knows best: waits grow only where nobody does, for
+/// otherwise many short ones would become a long one. Whether there is another try is decided elsewhere.
+fn patience(retry: &RetryPolicy, told: Option<Duration>) -> RetryPolicy {
+    let longest = match told {
+        Some(_) => retry.first,
+        None => retry.longest,
+    };
+    RetryPolicy {
+        attempts: u32::MAX,
+        longest,
+        ..*retry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_slack_names_does_not_grow() {
+        let retry = RetryPolicy::default();
+        for attempt in [1, 5, 18, 1_000] {
+            let told = patience(&retry, Some(Duration::from_secs(1)));
+            assert!(told.wait_after(attempt, 7).unwrap() <= retry.first);
+        }
+        let grown = patience(&retry, None).wait_after(18, 7).unwrap();
+        assert!(grown >= retry.longest / 2, "{grown:?}");
+    }
 }

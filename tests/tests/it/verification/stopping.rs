@@ -51,24 +51,32 @@ async fn who_presses_for_somebody_else_or_too_late_is_told_and_the_offer_goes() 
         offer.map(|offer| offer.ts.clone())
     };
     let offer = slack.wait(PATIENCE, offers).await.expect("no offer");
-    let press = |user: &str| {
+    let press = |user: &str, place: &str| {
         let team = seed::TEAM.parse().unwrap();
         let channel = seed::GENERAL.parse().unwrap();
         let question = Question::id_of(&team, &channel, &ts.parse().unwrap());
         bytes::Bytes::from(
             json!({
                 "type": "block_actions", "team": {"id": seed::TEAM}, "user": {"id": user},
-                "container": {"message_ts": "1.5", "channel_id": seed::GENERAL, "thread_ts": ts},
+                "container": {"message_ts": "1.5", "channel_id": place, "thread_ts": ts},
                 "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": "9.9"}],
             })
             .to_string(),
         )
     };
     let zone = &world.running().zone;
-    let mallory = zone.envelope("interactive", press(seed::MALLORY)).await;
-    assert_eq!(mallory, Ack::Done);
-    let told = world.told(seed::MALLORY).await;
-    assert_eq!(told, "Only the person who asked can stop this.");
+    // Somebody else; and whoever asked, but in a place where it was not asked.
+    for (user, place) in [(seed::MALLORY, seed::GENERAL), (seed::ALEX, seed::LOBBY)] {
+        let pressed = zone.envelope("interactive", press(user, place)).await;
+        assert_eq!(pressed, Ack::Done);
+        let refused = slack.wait(PATIENCE, |workspace| {
+            let mut told = workspace.ephemerals();
+            let own = |message: &Message| message.only_for.as_deref() == Some(user);
+            told.any(|told| own(told) && told.shown() == "Only the person who asked can stop this.")
+                .then_some(())
+        });
+        refused.await.expect("they are told");
+    }
 
     world.agent.finish("done after all");
     assert_eq!(world.sign(seed::GENERAL, &ts).await, "white_check_mark");
