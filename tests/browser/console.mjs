@@ -63,13 +63,19 @@ await journey(async ({ said, open, look }) => {
   await page.locator(".artifacts pre", { hasText: "name,amount" }).waitFor();
   await look(page, "console-story");
 
-  // Calling off takes two presses, and the page says what came of it.
+  // Calling off takes two presses, and the page says what came of it. So does a list that was opened before.
+  const list = await page.context().newPage();
+  await list.goto(`${said.url}/console/tasks?state=working`);
+  const row = list.locator(`tr[data-id="${long}"] .badge`);
+  await row.filter({ hasText: "Working" }).waitFor();
   await page.goto(`${said.url}/console/tasks/${long}`);
   await page.locator(".ask > summary").focus();
   await page.keyboard.press("Enter");
   await page.locator("button.danger").focus();
   await page.keyboard.press("Enter");
   await page.locator("h1 .badge", { hasText: "Canceled" }).waitFor();
+  await row.filter({ hasText: "Canceled" }).waitFor();
+  await list.close();
 
   // What somebody in Slack asked, and what they think of it.
   const post = async (act) => {
