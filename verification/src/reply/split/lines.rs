@@ -32,6 +32,14 @@ impl Open<'_> {
         matches!(self, Self::Table { .. })
     }
 
+    /// In how many quotes it stands.
+    fn depth(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Fence { opener: line, .. } | Self::Table { header: line } => quote(line).0,
+        }
+    }
+
     /// What closes it before a cut.
     pub(super) fn closing(&self) -> String {
         match self {
@@ -85,6 +93,8 @@ pub(super) struct Lines<'a> {
     limit: usize,
     /// How many lines of what is open have been seen, those that open it included.
     seen: usize,
+    /// In how many quotes it stands.
+    depth: usize,
     blank: bool,
 }
 
@@ -98,6 +108,7 @@ impl<'a> Lines<'a> {
             limit,
             // What was opened again has its first lines already.
             seen: 2,
+            depth: open.depth(),
             blank: false,
         }
     }
@@ -113,10 +124,15 @@ impl<'a> Lines<'a> {
         let start = self.at;
         let text = self.line_at(start)?;
         self.at = start + text.len() + 1;
-        let before = self.open;
+        let (before, depth) = (self.open, quote(text).0);
         let mut may_cut = true;
+        // What a quote holds ends with it.
+        let left = self.open.is_open() && depth < self.depth;
         match &self.open {
-            Open::Fence { closer, .. } if closes(text, closer) => {
+            _ if left => self.begin(text),
+            Open::Fence { closer, .. }
+                if depth == self.depth && closes(quote(text).1, quote(closer).1) =>
+            {
                 // An empty block would be opened again for it.
                 may_cut = false;
                 self.open = Open::Nothing;
@@ -133,6 +149,7 @@ impl<'a> Lines<'a> {
         }
         // What ends here is not open before the line that follows it.
         let before = match (&before, &self.open) {
+            _ if left => Open::Nothing,
             (Open::Table { .. }, Open::Table { .. }) => before,
             (Open::Table { .. }, _) => Open::Nothing,
             _ => before,
@@ -155,12 +172,20 @@ impl<'a> Lines<'a> {
         self.open = Open::Nothing;
         self.seen = 1;
         let most = self.limit / 4;
-        if let Some(marker) = fence(text).filter(|_| super::length(text) <= most) {
+        let (depth, inner) = quote(text);
+        self.depth = depth;
+        let ruled = |under: &&str| quote(under).0 == depth && is_rule(quote(under).1);
+        if let Some(marker) = fence(inner).filter(|_| super::length(text) <= most) {
+            // A quote goes on with the signs it began with.
+            let closer = match depth {
+                0 => Some(marker),
+                _ => text.get(..text.len() - inner.trim_start().len() + marker.len()),
+            };
             self.open = Open::Fence {
                 opener: text,
-                closer: marker,
+                closer: closer.unwrap_or(marker),
             };
-        } else if let Some(under) = self.line_at(self.at).filter(|under| is_rule(under))
+        } else if let Some(under) = self.line_at(self.at).filter(ruled)
             && text.contains('|')
             && super::length(text) + super::length(under) < most
         {
@@ -169,6 +194,15 @@ impl<'a> Lines<'a> {
             self.open = header.map_or(Open::Nothing, |header| Open::Table { header });
         }
     }
+}
+
+/// In how many quotes a line stands, and what it says there.
+fn quote(line: &str) -> (usize, &str) {
+    let (mut depth, mut inner) = (0, line);
+    while let Some(quoted) = inner.trim_start().strip_prefix('>') {
+        (depth, inner) = (depth + 1, quoted);
+    }
+    (depth, inner)
 }
 
 /// The signs that open a code block, if the line does.

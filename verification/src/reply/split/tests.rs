@@ -93,6 +93,53 @@ fn a_code_block_is_closed_and_opened_again_with_its_language() {
 }
 
 #[test]
+fn code_and_tables_in_a_quote_are_closed_and_opened_again_within_it() {
+    let code = format!("> ```rust\n{}> ```\nafter", "> let a = 1;\n".repeat(40));
+    let parts = split(&code, 200);
+    assert!(parts.len() > 2, "{parts:#?}");
+    for (number, part) in parts.iter().enumerate() {
+        assert!(part.starts_with("> ```rust\n> let"), "{part}");
+        let whole = if number + 1 == parts.len() {
+            "> ```\nafter"
+        } else {
+            "\n> ```"
+        };
+        assert!(part.ends_with(whole), "{part}");
+        assert_eq!(part.matches("```").count(), 2, "{part}");
+    }
+    let lines = parts.iter().map(|part| part.matches("let a").count());
+    assert_eq!(lines.sum::<usize>(), 40);
+
+    // In code, a quote is code.
+    let code = format!("```\n> ```\n{}```", "plain code\n".repeat(40));
+    let parts = split(&code, 200);
+    assert!(
+        parts
+            .iter()
+            .all(|part| part.starts_with("```\n") && part.ends_with("\n```"))
+    );
+
+    // A quote that ends takes its code with it.
+    let left = format!("> ```\n> code\n{}", "no code\n".repeat(60));
+    assert!(
+        split(&left, 200)
+            .iter()
+            .skip(1)
+            .all(|part| !part.contains('`'))
+    );
+
+    let table = format!("> |a|b|\n> |-|-|\n{}", "> |1|2|\n".repeat(60));
+    let parts = split(&table, 200);
+    assert!(parts.len() > 2);
+    assert!(
+        parts
+            .iter()
+            .all(|part| part.starts_with("> |a|b|\n> |-|-|\n> |1|2|")),
+        "{parts:#?}"
+    );
+}
+
+#[test]
 fn a_table_goes_on_under_its_header() {
     let rows: Vec<String> = (0..40)
         .map(|number| format!("| {number} | value {number} |"))
