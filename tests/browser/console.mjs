@@ -63,18 +63,6 @@ await journey(async ({ said, open, look }) => {
   await page.locator(".artifacts pre", { hasText: "name,amount" }).waitFor();
   await look(page, "console-story");
 
-  // A list that somebody asked for keeps its rows, and says what becomes of them.
-  const other = task("wait 300");
-  const list = await page.context().newPage();
-  const told = list.waitForEvent("request", (request) => request.url().endsWith("/console/events"));
-  await list.goto(`${said.url}/console/tasks`);
-  const row = list.locator(`tr[data-id="${other}"] .badge`);
-  await row.filter({ hasText: "Working" }).waitFor();
-  await (await told).response();
-  interzone("task", "cancel", other);
-  await row.filter({ hasText: "Canceled" }).waitFor();
-  await list.close();
-
   // Calling off takes two presses, and the page says what came of it.
   await page.goto(`${said.url}/console/tasks/${long}`);
   await page.locator(".ask > summary").focus();

@@ -78,8 +78,7 @@ fn task_row(names: &Names, task: &Task, now: Timestamp, live: bool) -> Html {
     out
 }
 
-/// A list of tasks. In one that has a name the page's script lets tasks come and go; the rows of all others
-/// stay, and it says what has become of each.
+/// A list of tasks. One that has a name is kept up by the page's script.
 fn task_table(
     names: &Names,
     tasks: &[Task],

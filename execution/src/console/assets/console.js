@@ -138,20 +138,9 @@
     if (!live || !free.length) return null;
     return oldest(free, (row) => row.querySelector('[data-f="updated"] time').dateTime);
   };
-  // A list that somebody asked for keeps its rows, and each says what has become of it.
-  const ASKED = 'table.rows:not([data-live]) tr[data-id]';
-  const keep = (kind, items) => {
-    const known = new Map(items.map((item) => [item.id, item]));
-    for (const row of document.querySelectorAll(ASKED)) {
-      const item = known.get(row.dataset.id);
-      if (!item) continue;
-      fill(row, kind, item);
-      row.classList.remove('done');
-    }
-  };
   const update = (kind, items) => {
     const table = document.querySelector(`table[data-live="${kind}"]`);
-    if (!table) return keep(kind, items);
+    if (!table) return;
     const body = table.tBodies[0];
     const rows = new Map();
     for (const row of body.rows) if (row.dataset.id) rows.set(row.dataset.id, row);
@@ -217,9 +206,9 @@
   };
 
   let source = null;
-  const wanted = () => document.querySelector(`[data-live], ${ASKED}`) || watched();
   const listen = () => {
-    if (!wanted() || source || document.hidden) return;
+    const wanted = document.querySelector('[data-live]') || watched();
+    if (!wanted || source || document.hidden) return;
     source = new EventSource('/console/events');
     source.addEventListener('changes', (event) => {
       const said = JSON.parse(event.data);
@@ -243,7 +232,7 @@
     if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;
     hush();
     grow();
-    if (wanted()) renew(location.href, '#main');
+    if (document.querySelector('[data-live]') || watched()) renew(location.href, '#main');
     listen();
   };
 

@@ -51,23 +51,27 @@ async fn who_presses_for_somebody_else_or_too_late_is_told_and_the_offer_goes() 
         offer.map(|offer| offer.ts.clone())
     };
     let offer = slack.wait(PATIENCE, offers).await.expect("no offer");
-    let press = |user: &str, place: &str| {
+    let press = |user: &str, place: &str, at: &str| {
         let team = seed::TEAM.parse().unwrap();
         let channel = seed::GENERAL.parse().unwrap();
         let question = Question::id_of(&team, &channel, &ts.parse().unwrap());
         bytes::Bytes::from(
             json!({
                 "type": "block_actions", "team": {"id": seed::TEAM}, "user": {"id": user},
-                "container": {"message_ts": "1.5", "channel_id": place, "thread_ts": ts},
-                "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": "9.9"}],
+                "container": {"message_ts": "1.5", "channel_id": place,
+                    "thread_ts": (place == seed::GENERAL).then_some(&ts)},
+                "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": at}],
             })
             .to_string(),
         )
     };
     let zone = &world.running().zone;
     // Somebody else; and whoever asked, but in a place where it was not asked.
-    for (user, place) in [(seed::MALLORY, seed::GENERAL), (seed::ALEX, seed::LOBBY)] {
-        let pressed = zone.envelope("interactive", press(user, place)).await;
+    for (user, place, at) in [
+        (seed::MALLORY, seed::GENERAL, "9.8"),
+        (seed::ALEX, seed::DM_ALEX, "9.9"),
+    ] {
+        let pressed = zone.envelope("interactive", press(user, place, at)).await;
         assert_eq!(pressed, Ack::Done);
         let refused = slack.wait(PATIENCE, |workspace| {
             let mut told = workspace.ephemerals();
