@@ -224,8 +224,7 @@ fn missing(error: &SlackError, language: Language) -> Passed {
         return refused(Refusal::UnknownEntity, "unknown_entity");
     }
     // What nobody understands, such as the page of a proxy, says nothing about anybody.
-    // A token that has just expired is renewed.
-    if error.may_pass() || error.is_puzzling() || error.is("token_expired") {
+    if error.may_pass_next_time() || error.is_puzzling() {
         return Passed::Later {
             why: error.to_string(),
             after: error.retry_after(),

@@ -1,7 +1,7 @@
 //! The network as AWS's crates see it while they look for credentials: our own HTTPS, so that they bring
 //! no second one along. What is not about credentials must not come this way.
 
-use crate::{Https, HttpsOptions, Transport, TransportError};
+use crate::{Https, HttpsOptions, Transport};
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
@@ -66,7 +66,8 @@ async fn exchange(https: &Https, request: HttpRequest) -> Result<HttpResponse, C
     let body = body.bytes().map(Bytes::copy_from_slice);
     let body = body.ok_or_else(|| ConnectorError::user("the body is not at hand".into()))?;
     let answer = https.send(http::Request::from_parts(parts, body)).await;
-    let (parts, mut body) = answer.map_err(failed)?.into_parts();
+    let answer = answer.map_err(|error| ConnectorError::io(error.into()))?;
+    let (parts, mut body) = answer.into_parts();
     let mut whole = Vec::new();
     while let Some(piece) = body.try_next().await.map_err(ConnectorError::io)? {
         if whole.len() + piece.len() > MOST {
@@ -77,10 +78,6 @@ async fn exchange(https: &Https, request: HttpRequest) -> Result<HttpResponse, C
     }
     let answer = http::Response::from_parts(parts, SdkBody::from(whole));
     HttpResponse::try_from(answer).map_err(|error| ConnectorError::other(error.into(), None))
-}
-
-fn failed(error: TransportError) -> ConnectorError {
-    ConnectorError::io(error.into())
 }
 
 #[cfg(test)]

@@ -45,8 +45,7 @@ impl Carried {
 
     /// What follows from a call that came to nothing.
     pub(super) fn of(error: &SlackError) -> Self {
-        // A token that has run out is renewed before the next attempt.
-        if error.may_pass() || error.is("token_expired") {
+        if error.may_pass_next_time() {
             Self::Later {
                 why: error.to_string(),
                 after: error.retry_after(),

@@ -292,20 +292,23 @@ fn second_question() -> Question {
 
 /// The first answer never heard of its stream and looks for it; the second's stands there while the answer
 /// to the call that began it is on its way. Whose it is cannot be told, and the first takes it.
+async fn taken(stage: &Stage, second: &Question) -> Live {
+    stage.fault("chat.startStream", Fault::Held);
+    let live = stage.desk.live(second, &stage.at, Language::En, 1);
+    live.text("The second");
+    until(stage, |world| world.texts() == ["The second"]).await;
+    finish(stage, &Left::unknown(), "The first.").await;
+    assert_eq!(stage.world().texts(), ["The first."], "it took the stream");
+    stage.world().go.notify_one();
+    live
+}
+
 #[tokio::test]
 async fn two_answers_in_one_thread_that_take_the_same_stream_both_stand_there() {
     for more in [None, Some(" and more")] {
         let stage = Stage::new().await;
-        stage.fault("chat.startStream", Fault::Held);
         let second = second_question();
-        let live = stage.desk.live(&second, &stage.at, Language::En, 1);
-        live.text("The second");
-        until(&stage, |world| world.texts() == ["The second"]).await;
-
-        finish(&stage, &Left::unknown(), "The first.").await;
-        assert_eq!(stage.world().texts(), ["The first."], "it took the stream");
-
-        stage.world().go.notify_one();
+        let live = taken(&stage, &second).await;
         if let Some(more) = more {
             // It may grow before it ends, and what it grows is not its own any more.
             live.text(more);
@@ -326,13 +329,8 @@ async fn two_answers_in_one_thread_that_take_the_same_stream_both_stand_there() 
 #[tokio::test]
 async fn an_answer_that_breaks_off_after_another_took_its_stream_keeps_what_it_said() {
     let stage = Stage::new().await;
-    stage.fault("chat.startStream", Fault::Held);
     let second = second_question();
-    let live = stage.desk.live(&second, &stage.at, Language::En, 1);
-    live.text("The second");
-    until(&stage, |world| world.texts() == ["The second"]).await;
-    finish(&stage, &Left::unknown(), "The first.").await;
-    stage.world().go.notify_one();
+    let live = taken(&stage, &second).await;
     live.text(" and more");
     until(&stage, |world| world.count("chat.appendStream") == 1).await;
     let left = live.left().await;

@@ -161,6 +161,11 @@ impl SlackError {
         }
     }
 
+    /// Whether another attempt may succeed: a token that has run out is renewed before it.
+    pub fn may_pass_next_time(&self) -> bool {
+        self.may_pass() || self.is("token_expired")
+    }
+
     /// Whether the same call may work later.
     pub fn may_pass(&self) -> bool {
         match self {
