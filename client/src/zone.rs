@@ -177,7 +177,8 @@ impl Client {
         ExecuteTask {
             client: self.clone(),
             params: params.clone(),
-            id: Uuid::new_v4().to_string(),
+            // It begins with the time, so that what keeps such ids in order grows at its end.
+            id: Uuid::now_v7().to_string(),
             waiting: Waiting::default(),
             budget: None,
             cancel_on_drop: false,

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The header that carries a [`Correlation`], in requests and in answers.
 pub const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
@@ -54,9 +55,12 @@ impl Correlation {
         Self::parse(text.as_bytes())
     }
 
-    /// A new one, a UUID. It is not a secret: whoever sees some of them may guess others.
+    /// A new one, a UUID that begins with the time, so that an index of them grows at its end. It is not
+    /// a secret: whoever sees some of them may guess others.
     pub fn fresh() -> Self {
-        let id = uuid::Builder::from_random_bytes(sixteen_bytes()).into_uuid();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let millis = u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(0);
+        let id = uuid::Builder::from_unix_timestamp_millis(millis, &some_bytes()).into_uuid();
         let mut text = [0; MADE];
         id.hyphenated().encode_lower(&mut text);
         Self(Name::Made(text))
@@ -151,7 +155,7 @@ impl TraceParent {
     /// The beginning of a new trace.
     pub fn fresh(sampled: bool) -> Self {
         Self {
-            trace: sixteen_bytes(),
+            trace: some_bytes(),
             span: eight_bytes(),
             sampled,
             state: None,
@@ -297,8 +301,9 @@ fn eight_bytes() -> [u8; 8] {
     z.max(1).to_be_bytes()
 }
 
-fn sixteen_bytes() -> [u8; 16] {
-    let mut bytes = [0; 16];
+/// At most sixteen bytes, of which the first eight are not all zero.
+fn some_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
     let halves = eight_bytes().into_iter().chain(eight_bytes());
     bytes
         .iter_mut()

@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How many notes may wait.
 const PLACES: usize = 8192;
-/// How many are written at once.
-const BATCH: usize = 256;
+/// How many are written at once. Calls that write wait meanwhile, so they are few.
+const BATCH: usize = 64;
 /// How long a note waits for others.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How long a store that did not write is left alone.

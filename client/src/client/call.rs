@@ -197,7 +197,7 @@ impl Client {
     fn correlation(&self) -> HeaderValue {
         let own = self.context.correlation.clone();
         own.unwrap_or_else(|| {
-            let fresh = uuid::Uuid::new_v4().to_string();
+            let fresh = uuid::Uuid::now_v7().to_string();
             HeaderValue::from_str(&fresh).unwrap_or_else(|_| HeaderValue::from_static("none"))
         })
     }

@@ -42,7 +42,7 @@ fn fresh_ids_are_uuids_and_differ() {
     assert_eq!(made.len(), 1000);
     for id in made {
         let uuid = uuid::Uuid::parse_str(id.as_str()).unwrap();
-        assert_eq!(uuid.get_version_num(), 4);
+        assert_eq!(uuid.get_version_num(), 7);
     }
 }
 

@@ -26,6 +26,7 @@ impl PairStore for SqliteStore {
         let weight = pairs.len().saturating_mul(Pair::LONGEST);
         self.writer
             .write(weight, move |session| {
+                let mut note = session.connection.prepare_cached(NOTE)?;
                 for pair in &pairs {
                     let took = u64::try_from(pair.took.as_micros()).unwrap_or(u64::MAX);
                     let values = params![
@@ -41,7 +42,7 @@ impl PairStore for SqliteStore {
                         pair.code,
                         pair.address.map(|address| address.to_string()),
                     ];
-                    session.run(NOTE, values)?;
+                    note.execute(values)?;
                 }
                 Ok(())
             })
