@@ -7,6 +7,7 @@
 mod connection;
 mod pulse;
 mod service;
+mod unread;
 mod wire;
 
 use crate::auth::Identity;
@@ -57,6 +58,10 @@ pub enum TurnedAway {
     TooSlow,
     /// It does not say for which one host it is, as HTTP/1.1 wants. 400.
     BadHost,
+    /// What came is no head of a request. 400, and the connection ends.
+    Unreadable,
+    /// Its path or its headers are longer, or more, than is allowed. 431, and the connection ends.
+    HeadTooLarge,
 }
 
 /// A request as it arrives: its body may still be on the way.
@@ -79,6 +84,20 @@ struct Shared {
     shortcut: Box<Shortcut>,
     pulses: Arc<Pulses>,
     protocols: connection::Protocols,
+}
+
+impl Shared {
+    /// The answer to a request that no handler answers. It is counted.
+    fn turned_away(&self, why: TurnedAway, correlation: Correlation) -> Response {
+        self.metrics.turned_away(match why {
+            TurnedAway::Busy => "busy",
+            TurnedAway::TooSlow => "too_slow",
+            TurnedAway::BadHost => "bad_host",
+            TurnedAway::Unreadable => "unreadable",
+            TurnedAway::HeadTooLarge => "head_too_large",
+        });
+        (self.turn_away)(why, correlation)
+    }
 }
 
 /// A door that is bound to its address. Nothing is accepted until [`Listener::serve`].
@@ -301,6 +320,14 @@ fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
         TurnedAway::BadHost => (
             StatusCode::BAD_REQUEST,
             "send one Host header, with the name of the server\n",
+        ),
+        TurnedAway::Unreadable => (
+            StatusCode::BAD_REQUEST,
+            "this is not a request of HTTP/1.1\n",
+        ),
+        TurnedAway::HeadTooLarge => (
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "the path and the headers are too long, or the headers are too many\n",
         ),
     };
     let mut response = Response::new(Body::from(text));

@@ -284,6 +284,14 @@ pub(super) const LOGGED: Told = &[
         "bad_host",
         "No, two, or a malformed `Host` header: a broken proxy, or somebody who tries.",
     ),
+    (
+        "unreadable",
+        "What came is no request of HTTP/1.1: a broken client, or somebody who tries.",
+    ),
+    (
+        "head_too_large",
+        "The path and the headers have more than 32 KiB together, or there are more than 100 headers.",
+    ),
     ("nowhere", "There is no such address here."),
     (
         "wrong_verb",
@@ -610,6 +618,11 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
                 "longer than `limits.request_time`, or a body longer than `limits.body_time`",
             ),
             ("bad_host", "no, two, or a malformed `Host`"),
+            ("unreadable", "no request of HTTP/1.1"),
+            (
+                "head_too_large",
+                "path and headers over 32 KiB, or more than 100 headers",
+            ),
             ("media_type", "not `application/json`, or packed"),
             ("too_large", "over `limits.body`"),
             ("no_room", "too many large bodies at once"),

@@ -3,6 +3,7 @@
 
 use super::pulse::{Order, Pulse};
 use super::service::Desk;
+use super::unread::Explained;
 use super::wire::Wire;
 use super::{Peer, Shared};
 use crate::limits::HttpLimits;
@@ -171,15 +172,16 @@ fn speak(
         pulse: Arc::clone(&pulse),
         shared: Arc::clone(&shared),
     });
-    let io = TokioIo::new(stream);
     let service = service_fn(move |request| Arc::clone(&desk).answer(request));
     pulse.drive(multiplexed);
     // An error is about one caller, who knows it already: there is nothing to do and, as callers can
     // make as many as they like, nothing to log.
     if multiplexed {
+        let io = TokioIo::new(stream);
         let connection = Box::pin(shared.protocols.http2.serve_connection(io, service));
         Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))
     } else {
+        let io = TokioIo::new(Explained::new(stream, Arc::clone(&shared)));
         let connection = shared.protocols.http1.serve_connection(io, service);
         let connection = Box::pin(connection.with_upgrades());
         Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))

@@ -80,13 +80,9 @@ impl Desk {
     }
 
     fn turn_away(&self, why: TurnedAway, sent: Option<HeaderValue>) -> Response {
-        self.shared.metrics.turned_away(match why {
-            TurnedAway::Busy => "busy",
-            TurnedAway::TooSlow => "too_slow",
-            TurnedAway::BadHost => "bad_host",
-        });
         let headers = sent.map(|sent| (CORRELATION, sent)).into_iter().collect();
-        (self.shared.turn_away)(why, Correlation::from_headers(&headers))
+        self.shared
+            .turned_away(why, Correlation::from_headers(&headers))
     }
 }
 

@@ -74,7 +74,21 @@ async fn headers_that_are_too_large_are_refused() {
         stream.write_all(request.as_bytes()).await.unwrap();
         let answer = read_to_close(&mut stream).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+        assert!(answer.contains("x-correlation-id: "), "{answer}");
+        let said = "the path and the headers are too long, or the headers are too many\n";
+        assert!(answer.ends_with(said), "{answer}");
     }
+    for rubbish in ["\u{1} rubbish\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"] {
+        let mut stream = house.connect().await;
+        stream.write_all(rubbish.as_bytes()).await.unwrap();
+        let answer = read_to_close(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        let said = "this is not a request of HTTP/1.1\n";
+        assert!(answer.ends_with(said), "{answer}");
+    }
+    house
+        .until("interzone_requests_turned_away_total{reason=\"head_too_large\"} 2")
+        .await;
 
     let client = house.client().build().unwrap();
     let request = client

@@ -59,6 +59,7 @@ async fn a_plain_door_answers_keeps_its_limits_and_stops() {
     large.write_all(request.as_bytes()).await.unwrap();
     let answer = to_the_end(&mut large).await;
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    assert!(answer.contains("too long"), "{answer}");
 
     stop.cancel();
     soon("the listener to end", serving).await.unwrap();

@@ -134,6 +134,16 @@ pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
             "Send one Host header, with the name of the server",
             "bad_host",
         ),
+        TurnedAway::Unreadable => errors::transport(
+            StatusCode::BAD_REQUEST,
+            "This is not a request of HTTP/1.1",
+            "unreadable",
+        ),
+        TurnedAway::HeadTooLarge => errors::transport(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "The path and the headers are too long, or the headers are too many",
+            "head_too_large",
+        ),
     };
     let origin = Origin {
         correlation,

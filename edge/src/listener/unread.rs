@@ -1,0 +1,154 @@
+//! What is answered to a request whose head cannot be read: the HTTP library does so by itself, with a
+//! status and nothing else, before anybody of ours hears of it. Here the listener's own answer takes the
+//! place of that one, on its way to the socket.
+
+use super::{Shared, TurnedAway};
+use crate::request::{CORRELATION, Correlation};
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use std::io::{IoSlice, Result};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The shortest beginning that tells an answer which refuses.
+const REFUSES: &[u8] = b"HTTP/1.1 4";
+
+/// A stream on which no request is refused without a word.
+pub(super) struct Explained<S> {
+    stream: S,
+    shared: Arc<Shared>,
+    /// What is being written in place of something else.
+    own: Option<Box<Bytes>>,
+}
+
+impl<S> Explained<S> {
+    pub(super) fn new(stream: S, shared: Arc<Shared>) -> Self {
+        Self {
+            stream,
+            shared,
+            own: None,
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Explained<S> {
+    /// Writes our answer in place of `bare`, if that is one without a word; `None` if it is not.
+    fn instead(&mut self, cx: &mut Context<'_>, bare: &[u8]) -> Option<Poll<Result<()>>> {
+        if self.own.is_none() {
+            let own = answer(&self.shared, unread(bare)?)?;
+            self.own = Some(Box::new(own));
+        }
+        let own = self.own.as_mut()?;
+        while own.has_remaining() {
+            match Pin::new(&mut self.stream).poll_write(cx, own) {
+                Poll::Ready(Ok(0)) => {
+                    return Some(Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())));
+                }
+                Poll::Ready(Ok(written)) => own.advance(written),
+                Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error))),
+                Poll::Pending => return Some(Poll::Pending),
+            }
+        }
+        self.own = None;
+        Some(Poll::Ready(Ok(())))
+    }
+}
+
+/// Why a request was refused, if this is a refusal by the library. All answers of ours have a correlation
+/// id, whatever they say.
+fn unread(head: &[u8]) -> Option<TurnedAway> {
+    if !head.starts_with(REFUSES) || !head.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let head = std::str::from_utf8(head).ok()?;
+    if !head.contains("content-length: 0\r\n") || head.contains(CORRELATION.as_str()) {
+        return None;
+    }
+    match head.get(9..12)? {
+        "400" => Some(TurnedAway::Unreadable),
+        "414" | "431" => Some(TurnedAway::HeadTooLarge),
+        _ => None,
+    }
+}
+
+/// Our answer, as it goes over the wire. The connection ends with it, for nobody knows where the next
+/// request would begin.
+fn answer(shared: &Shared, why: TurnedAway) -> Option<Bytes> {
+    let response = shared.turned_away(why, Correlation::fresh());
+    let (parts, body) = response.into_parts();
+    // It is at hand, or it is no answer for this place.
+    let body = body.collect().now_or_never()?.ok()?.to_bytes();
+    let mut out = BytesMut::with_capacity(512);
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(parts.status.as_str().as_bytes());
+    out.extend_from_slice(b" ");
+    let reason = parts.status.canonical_reason().unwrap_or_default();
+    out.extend_from_slice(reason.as_bytes());
+    for (name, value) in &parts.headers {
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+    }
+    let length = format!("\r\ncontent-length: {}", body.len());
+    out.extend_from_slice(length.as_bytes());
+    out.extend_from_slice(b"\r\nconnection: close\r\n\r\n");
+    out.extend_from_slice(&body);
+    Some(out.freeze())
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<Result<usize>> {
+        match self.instead(cx, buf) {
+            Some(written) => {
+                ready!(written)?;
+                Poll::Ready(Ok(buf.len()))
+            }
+            None => Pin::new(&mut self.stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        // A refusal has no body, so it is one piece.
+        if let [only] = bufs
+            && let Some(written) = self.instead(cx, only)
+        {
+            ready!(written)?;
+            return Poll::Ready(Ok(only.len()));
+        }
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+}
