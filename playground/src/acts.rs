@@ -1,6 +1,8 @@
 //! What people do in the workspace: write, upload, change, delete, press, react. Each act is checked as
 //! Slack's own client would, and the app is told as Slack would tell it.
 
+mod typed;
+
 use crate::api::chat::replace;
 use crate::api::reactions::{self, is_full, is_name, react, unreact};
 use crate::handle::PlaygroundError;
@@ -16,6 +18,9 @@ const TYPED: usize = 40_000;
 
 /// The longest name of a file that a person may share.
 const FILE_NAME: usize = 255;
+
+/// How many files a person may share at once.
+const FILES: usize = 10;
 
 /// Something that a person says.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,14 @@ fn fits(what: &'static str, text: &str, most: usize) -> Done<()> {
     match text.chars().nth(most) {
         Some(_) => Err(PlaygroundError::TooLong { what, most }),
         None => Ok(()),
+    }
+}
+
+/// Refuses what has nothing to read, as Slack does.
+fn says_something(text: &str) -> Done<()> {
+    match text.trim().is_empty() {
+        true => Err(PlaygroundError::NoText),
+        false => Ok(()),
     }
 }
 
@@ -72,6 +85,7 @@ impl Workspace {
     /// Says something; gives the ts.
     pub(crate) fn say(&mut self, said: &Said<'_>) -> Done<String> {
         let message = self.begin(said)?;
+        says_something(said.text)?;
         self.keep(message.clone());
         self.tell_message(&message);
         Ok(message.ts)
@@ -84,6 +98,9 @@ impl Workspace {
         files: &[(String, Bytes)],
         stub: bool,
     ) -> Done<String> {
+        if files.len() > FILES {
+            return Err(PlaygroundError::TooManyFiles(FILES));
+        }
         for (name, _) in files {
             fits("name of a file", name, FILE_NAME)?;
         }
@@ -112,6 +129,10 @@ impl Workspace {
     pub(crate) fn edit(&mut self, user: &str, channel: &str, ts: &str, text: &str) -> Done<()> {
         let before = self.own_message(user, channel, ts)?;
         fits("text", text, TYPED)?;
+        // Files stand for themselves.
+        if before.files.is_empty() {
+            says_something(text)?;
+        }
         let mut after = before.clone();
         after.text = self.typed(text);
         after.edited = Some(Edited {
@@ -251,78 +272,6 @@ impl Workspace {
         });
         Ok(())
     }
-
-    /// Typed text as Slack stores it: entities, mentions by id, links in angle brackets.
-    fn typed(&self, text: &str) -> String {
-        let mut stored = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            let taken = match first {
-                '<' => markup(rest),
-                '@' => self.mention(rest).map(|(taken, id)| {
-                    stored.push_str(&format!("<@{id}>"));
-                    (taken, "")
-                }),
-                'h' => link(rest).map(|taken| {
-                    let address = rest.get(..taken).unwrap_or_default();
-                    stored.push_str(&format!("<{}>", address.replace('&', "&amp;")));
-                    (taken, "")
-                }),
-                _ => None,
-            };
-            let taken = match (taken, first) {
-                (Some((taken, as_it_is)), _) => {
-                    stored.push_str(as_it_is);
-                    taken
-                }
-                (None, '&') => entity(&mut stored, "&amp;"),
-                (None, '<') => entity(&mut stored, "&lt;"),
-                (None, '>') => entity(&mut stored, "&gt;"),
-                (None, other) => {
-                    stored.push(other);
-                    other.len_utf8()
-                }
-            };
-            rest = rest.get(taken..).unwrap_or_default();
-        }
-        stored
-    }
-
-    fn mention(&self, rest: &str) -> Option<(usize, &str)> {
-        let word = rest.get(1..)?;
-        let end = word
-            .find(|c: char| !c.is_ascii_alphanumeric())
-            .unwrap_or(word.len());
-        let name = word.get(..end)?;
-        let user = self.users.values().find(|user| user.name == name)?;
-        Some((end + 1, &user.id))
-    }
-}
-
-fn entity(stored: &mut String, text: &str) -> usize {
-    stored.push_str(text);
-    1
-}
-
-/// `<@U…>`, `<#C…>`, `<!here>` and `<https://…>` are Slack's own and stay.
-fn markup(rest: &str) -> Option<(usize, &str)> {
-    let known = ["@", "#", "!", "http://", "https://", "mailto:"];
-    let inside = rest.strip_prefix('<')?;
-    if !known.iter().any(|start| inside.starts_with(start)) {
-        return None;
-    }
-    // One that opens before it closes is none, and so none is looked for further than the next.
-    let end = inside.find(['<', '>'])? + 1;
-    rest.get(end..)?.starts_with('>').then_some(())?;
-    Some((end + 1, rest.get(..=end)?))
-}
-
-fn link(rest: &str) -> Option<usize> {
-    if !rest.starts_with("https://") && !rest.starts_with("http://") {
-        return None;
-    }
-    let end = rest.find(|c: char| c.is_whitespace() || "<>\"'`)".contains(c));
-    Some(end.unwrap_or(rest.len()))
 }
 
 /// The pressed button of a message, as an interaction tells it.
@@ -351,35 +300,4 @@ fn button(message: &Message, action: &str, value: Option<&str>) -> Option<Value>
         }
     }
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::options::PlaygroundOptions;
-
-    #[test]
-    fn typed_text_is_stored_as_slack_stores_it() {
-        let workspace = Workspace::new(&PlaygroundOptions::default(), String::new());
-        for (typed, stored) in [
-            ("@interzone hello", "<@U0INTERZONE> hello"),
-            ("a < b & c > d", "a &lt; b &amp; c &gt; d"),
-            ("<@U0HANA> <!here> <x", "<@U0HANA> <!here> &lt;x"),
-            ("@nobody @", "@nobody @"),
-            (
-                "see https://a.b/?c=1&d=2 now",
-                "see <https://a.b/?c=1&amp;d=2> now",
-            ),
-            ("こんにちは、@hana", "こんにちは、<@U0HANA>"),
-            (
-                "<script>alert(1)</script>",
-                "&lt;script&gt;alert(1)&lt;/script&gt;",
-            ),
-            ("<@U0HANA", "&lt;@U0HANA"),
-            ("<!x<@U0HANA>", "&lt;!x<@U0HANA>"),
-            ("<https://a.b|c> <>", "<https://a.b|c> &lt;&gt;"),
-        ] {
-            assert_eq!(workspace.typed(typed), stored);
-        }
-    }
 }

@@ -65,6 +65,12 @@ pub enum PlaygroundError {
         /// How long it may be.
         most: usize,
     },
+    /// A message of nothing.
+    #[error("no_text: write something, or delete the message")]
+    NoText,
+    /// More files than a person may share at once.
+    #[error("these are more than {0} files: share them in several messages")]
+    TooManyFiles(usize),
     /// It is no name of an emoji.
     #[error("an emoji is named by up to 100 of a to z, 0 to 9, _, +, - and ', without colons")]
     NoEmoji,

@@ -24,7 +24,7 @@ await journey(async ({ said, open, look }) => {
   await look(page, "console-overview");
 
   // Of many windows the newest are told. One that gave way is told again when somebody comes back to it.
-  const over = (event) => page.waitForEvent(event, (request) => request.url().endsWith("/console/events"));
+  const over = (event) => page.waitForEvent(event, (request) => request.url().includes("/console/events?"));
   const aside = Promise.any([over("requestfinished"), over("requestfailed")]);
   const windows = [];
   for (let number = 0; number < 4; number += 1) {

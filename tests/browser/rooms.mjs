@@ -31,6 +31,11 @@ await journey(async ({ said, open, look }) => {
       assert.ok(over <= 0, `${room} is ${over} px too wide on a ${shape} screen`);
       const cut = await window.locator(".scroll").evaluateAll((all) => all.some((one) => one.scrollWidth > one.clientWidth));
       assert.ok(!cut, `a table of ${room} is cut off on a ${shape} screen`);
+      const away = await window.locator(".top nav a").evaluateAll((all) => all.filter((one) => {
+        const { left, right } = one.getBoundingClientRect();
+        return left < 0 || right > innerWidth;
+      }).length);
+      assert.equal(away, 0, `rooms that are not to be seen from ${room} on a ${shape} screen`);
       const name = room === story ? "-story" : room.replace(/\W+/g, "-") || "-overview";
       await look(window, `console${name}-${shape}-dark`);
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const CONNECTIONS: [usize; 2] = [32, 256];
 
-const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"wait 600"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
+const CREATE: &str = r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.create","params":{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"wait 500"}]},"assignTo":"quiet","priority":"NORMAL"}}"#;
 
 /// The call that goes all the way to an agent and back. Its id is no UUID, so each is a task of its own.
 const HOP: &str = "execute_task";

@@ -222,7 +222,7 @@ fn an_agent_cannot_drive_the_terminal() {
 fn a_task_is_watched_here_and_called_off_there() {
     let zone = Zone::up();
     // What is printed is the id, as `ID=$(…)` takes it.
-    let made = zone.run(&["task", "create", "wait 600"]);
+    let made = zone.run(&["task", "create", "wait 500"]);
     let id = made.stdout.trim_end_matches('\n');
     assert_eq!(zone.json(&["task", "get", id])["taskId"], id, "{made:?}");
     let mut watch = Program::spawn(
@@ -382,7 +382,7 @@ fn what_is_refused_is_explained() {
     assert_eq!(error["error"]["code"], -40001);
     let run = zone.run(&["ask", "hi", "--url", "https://127.0.0.1:1"]);
     assert_eq!(run.code, Some(3), "{run:?}");
-    let run = zone.run(&["ask", "wait 600", "--timeout", "1s"]);
+    let run = zone.run(&["ask", "wait 500", "--timeout", "1s"]);
     assert_eq!(run.code, Some(5), "{run:?}");
     assert!(run.stderr.contains("interzone task cancel"), "{run:?}");
 }
@@ -626,7 +626,7 @@ fn a_second_signal_ends_it_at_once() {
         "me.secret",
     ];
     let create = interzone(folder.path())
-        .args(["task", "create", "wait 600", "--output", "json"])
+        .args(["task", "create", "wait 500", "--output", "json"])
         .args(me)
         .output();
     let task: Value = serde_json::from_str(&Run::of(create.unwrap()).stdout).unwrap();

@@ -118,7 +118,7 @@ fn a_person_in_slack_gets_an_answer_and_a_file_and_can_stop() {
 
     // What takes long can be stopped by a button that only the asker sees, outside of any thread.
     let asked = playground
-        .post(seed::ALEX, seed::DM_ALEX, "wait 600")
+        .post(seed::ALEX, seed::DM_ALEX, "wait 500")
         .unwrap();
     let button = runtime.block_on(playground.wait(PATIENCE, |workspace| {
         let mut messages = workspace.ephemerals();

@@ -17,8 +17,8 @@ mod files;
 /// The most words that `stream` gives.
 const MOST_WORDS: u32 = 1_000;
 
-/// The longest that `wait` waits, in seconds.
-const LONGEST_WAIT: u32 = 600;
+/// The longest that `wait` waits, in seconds: less than the ten minutes after which a turn is cut off.
+const LONGEST_WAIT: u32 = 540;
 
 /// How many status lines a wait has at most.
 const MOST_LINES: u32 = 60;
@@ -37,7 +37,7 @@ const HELP: &str =
 help - this text
 echo TEXT - the text again
 stream N - N words, one by one (up to 1000)
-wait SECONDS - status lines while time passes (up to 600), then an answer
+wait SECONDS - status lines while time passes (up to 540), then an answer
 ask QUESTION - I ask it back and wait for your answer
 fail REASON - the task fails
 file csv|json|txt|md TEXT - a file, for example: file csv name,amount
@@ -221,7 +221,7 @@ async fn wait(
         Ok(seconds) if (0.0..=longest).contains(&seconds) => seconds,
         _ => {
             return Ok(say(format!(
-                "Tell me how many seconds, up to {LONGEST_WAIT}, for example: wait 5"
+                "Tell me how many seconds, for example: wait 5. {LONGEST_WAIT} is the most."
             )));
         }
     };

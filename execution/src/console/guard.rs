@@ -37,6 +37,8 @@ pub(super) struct Visitor {
     pub(super) form_token: Secret,
     /// What names their session.
     pub(super) cookie: Secret,
+    /// The moment that their page is made at, by which it is told what it misses.
+    pub(super) mark: u64,
 }
 
 impl Console {
@@ -103,7 +105,10 @@ pub(super) async fn guard(
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
     let visit = Visit::begin(peer.as_deref(), request.headers());
     let cookie = cookie(request.headers(), COOKIE_NAME).map(Secret::new);
-    let by_itself = matches!(request.uri().path(), "/console/events" | "/console/plots");
+    let by_itself = matches!(
+        request.uri().path(),
+        "/console/events" | "/console/plots" | "/console/rows"
+    );
     let session = cookie.as_ref().and_then(|cookie| {
         let session = console.known(cookie.expose(), peer.as_deref(), !by_itself)?;
         Some((cookie.clone(), session))
@@ -112,14 +117,16 @@ pub(super) async fn guard(
         return sign_in::first(&console, request.method(), request.uri(), by_itself);
     };
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let visitor = Visitor {
+    let mut visitor = Visitor {
         caller: Caller::operator(session.who.clone()),
         rights: session.rights,
         form_token: session.form_token.clone(),
         cookie,
+        mark: 0,
     };
     if !by_itself {
         console.names.refresh().await;
+        visitor.mark = console.feed.mark(console.zone.hub.store().as_ref());
     }
     let (deed, subject) = deed(&method, uri.path());
     let response = match admitted(&visitor, request).await {
@@ -204,6 +211,7 @@ fn deed<'p>(method: &Method, path: &'p str) -> (&'static str, Option<&'p str>) {
         ("search", ..) => "console.search",
         ("events", ..) => "console.events",
         ("plots", ..) => "console.plots",
+        ("rows", ..) => "console.rows",
         ("logout", ..) => "console.logout",
         _ => "console.unknown",
     };

@@ -198,8 +198,8 @@ fn framed(
         "<a class=\"brand\" href=\"/console\"><img src=\"/console/icon.svg?v=" (console.assets.0)
         "\" width=\"24\" height=\"24\" alt=\"\"><span>Interzone</span></a>"
         "<form class=\"search\" role=\"search\" action=\"/console/search\">"
-        "<input type=\"search\" name=\"q\" aria-label=\"Search by id, correlation id or user\" "
-        "placeholder=\"Find by id or user\" maxlength=\"256\" autocomplete=\"off\"></form>"
+        "<input type=\"search\" name=\"q\" aria-label=\"Search by id, correlation id or name\" "
+        "placeholder=\"Find by id or name\" maxlength=\"256\" autocomplete=\"off\"></form>"
         "<nav aria-label=\"Console\"><ul>");
     for (address, name) in ROOMS {
         html!(out, "<li><a href=\"" (address) "\"");
@@ -222,7 +222,11 @@ fn framed(
             "<form method=\"post\" action=\"/console/logout\">" [token(visitor)]
             "<button class=\"quiet\">Sign out</button></form></div>");
     }
-    html!(out, "</header><main id=\"main\" tabindex=\"-1\">" [body] "</main></body></html>");
+    html!(out, "</header><main id=\"main\" tabindex=\"-1\"");
+    if let Some(visitor) = visitor {
+        html!(out, " data-mark=\"" (visitor.mark) "\"");
+    }
+    html!(out, ">" [body] "</main></body></html>");
     answer(status, out)
 }
 

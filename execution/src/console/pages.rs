@@ -72,7 +72,7 @@ fn task_row(names: &Names, task: &Task, now: Timestamp, live: bool) -> Html {
     }
     html!(out, "><td data-label=\"State\" data-f=\"state\">" [state_badge(task.state)] "</td><td data-label=\"Task\"><a class=\"id\" data-f=\"id\" href=\"" (href)
         "\">" (task.id) "</a></td><td data-label=\"Agent\" data-f=\"agent\">" (task.agent)
-        "</td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (task.owner) "\">" (names.called(&task.owner))
+        "</td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (task.owner) "\">" (names.called(task.owner.as_str()))
         "</td><td data-label=\"Age\" class=\"n\" data-f=\"created\">" [age(task.created_at, now)]
         "</td><td data-label=\"Changed\" class=\"n\" data-f=\"updated\">" [age(task.updated_at, now)] "</td></tr>");
     out
@@ -89,7 +89,7 @@ fn task_table(
     let heads = ["State", "Task", "Agent", "Owner", "Age", "Changed"];
     let rows = tasks
         .iter()
-        .map(|task| task_row(names, task, now, name.is_some()));
+        .map(|task| task_row(names, task, now, name == Some("tasks")));
     table(name, &heads, rows, none)
 }
 
@@ -99,7 +99,7 @@ fn stream_row(names: &Names, stream: &Stream, now: Timestamp) -> Html {
     html!(out, "<tr data-id=\"" (stream.id) "\"><td data-label=\"State\" data-f=\"state\">"
         [badge(stream_tone(stream.state), stream_called(stream.state))]
         "</td><td data-label=\"Stream\"><a class=\"id\" data-f=\"id\" href=\"" (href) "\">" (stream.id)
-        "</a></td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (stream.owner) "\">" (names.called(&stream.owner))
+        "</a></td><td data-label=\"Owner\" data-f=\"owner\" title=\"" (stream.owner) "\">" (names.called(stream.owner.as_str()))
         "</td><td data-label=\"Age\" class=\"n\" data-f=\"created\">" [age(stream.created_at, now)]
         "</td><td data-label=\"Changed\" class=\"n\" data-f=\"updated\">" [age(stream.updated_at, now)] "</td></tr>");
     out
@@ -170,7 +170,7 @@ fn table(
 }
 
 /// Requests and how they were answered.
-fn pair_table(pairs: &[Pair], with_task: bool, none: &'static str) -> Html {
+fn pair_table(names: &Names, pairs: &[Pair], with_task: bool, none: &'static str) -> Html {
     let mut heads = vec![
         "Answered",
         "Id",
@@ -183,11 +183,11 @@ fn pair_table(pairs: &[Pair], with_task: bool, none: &'static str) -> Html {
     if with_task {
         heads.push("Task");
     }
-    let rows = pairs.iter().map(|pair| pair_row(pair, with_task));
+    let rows = pairs.iter().map(|pair| pair_row(names, pair, with_task));
     table(None, &heads, rows, none)
 }
 
-fn pair_row(pair: &Pair, with_task: bool) -> Html {
+fn pair_row(names: &Names, pair: &Pair, with_task: bool) -> Html {
     let mut out = Html::new();
     let tone = if pair.code.is_some() { "bad" } else { "good" };
     let id = pair.id.as_deref().unwrap_or("notification");
@@ -199,9 +199,12 @@ fn pair_row(pair: &Pair, with_task: bool) -> Html {
         html!(out, " <code>" (code) "</code>");
     }
     html!(out, "</td><td data-label=\"Took\" class=\"n\">" (super::words::exactly(pair.took))
-        "</td><td data-label=\"Caller\" class=\"cut\" title=\"" (pair.who) "\">" (pair.who));
-    if pair.client != pair.who {
-        html!(out, " <span class=\"soft\">by " (pair.client) "</span>");
+        "</td><td data-label=\"Caller\" class=\"cut\" title=\"" (pair.who));
+    if pair.client == pair.who {
+        html!(out, "\">"(names.called(&pair.who)));
+    } else {
+        html!(out, " by " (pair.client) "\">" (names.called(&pair.who)) " <span class=\"soft\">by "
+            (names.called(&pair.client)) "</span>");
     }
     let found = format!(
         "/console/search{}",

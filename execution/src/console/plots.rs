@@ -2,11 +2,17 @@
 //! figures are is decided elsewhere.
 
 use super::html::{Html, html};
-use super::samples::{KEPT, Sample};
+use super::samples::{EVERY, KEPT, Sample};
+use super::words::figure;
 
 /// The picture's own units; it is stretched to its place.
 const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 96.0;
+
+/// No picture of a rate ends lower, a second: a single call or error between two looks is a small mark.
+const LEAST_RATE: f64 = 1.0;
+/// And none of a time, in milliseconds.
+const LEAST_TIME: f64 = 10.0;
 
 /// One line of a picture.
 struct Line<'l> {
@@ -14,6 +20,19 @@ struct Line<'l> {
     class: &'static str,
     values: Vec<Option<f64>>,
     tell: &'l dyn Fn(f64) -> String,
+    /// What there were so many of in all, one and several, if that is told.
+    counted: Option<(&'static str, &'static str)>,
+}
+
+impl Line<'_> {
+    /// How many there were in all.
+    fn in_all(&self) -> Option<String> {
+        let (one, several) = self.counted?;
+        let rates: f64 = self.values.iter().flatten().sum();
+        let count = figure(rates * EVERY.as_secs_f64());
+        let word = if count == "1" { one } else { several };
+        Some(format!("{count} {word}"))
+    }
 }
 
 /// How far back a picture goes: not much further than the node has counted, an hour at most.
@@ -43,46 +62,54 @@ pub(super) fn all(samples: &[Sample]) -> Html {
     out.put(&picture(
         span,
         "Requests",
+        LEAST_RATE,
         &[Line {
             name: "calls",
             class: "a",
             values: take(|sample| Some(sample.calls)),
             tell: &rate,
+            counted: Some(("call", "calls")),
         }],
     ));
     out.put(&picture(
         span,
         "Latency",
+        LEAST_TIME,
         &[
             Line {
                 name: "95 %",
                 class: "b",
                 values: take(|sample| sample.slow),
                 tell: &millis,
+                counted: None,
             },
             Line {
                 name: "median",
                 class: "a",
                 values: take(|sample| sample.median),
                 tell: &millis,
+                counted: None,
             },
         ],
     ));
     out.put(&picture(
         span,
         "Errors",
+        LEAST_RATE,
         &[
             Line {
                 name: "errors",
                 class: "c",
                 values: take(|sample| Some(sample.errors)),
                 tell: &rate,
+                counted: Some(("error", "errors")),
             },
             Line {
                 name: "refused",
                 class: "b",
                 values: take(|sample| Some(sample.refused)),
                 tell: &rate,
+                counted: Some(("refused", "refused")),
             },
         ],
     ));
@@ -91,7 +118,7 @@ pub(super) fn all(samples: &[Sample]) -> Html {
 }
 
 fn rate(value: f64) -> String {
-    if value == 0.0 || value >= 10.0 {
+    if value.fract() == 0.0 || value >= 10.0 {
         format!("{value:.0}/s")
     } else {
         format!("{value:.1}/s")
@@ -108,12 +135,15 @@ fn millis(value: f64) -> String {
     }
 }
 
-fn picture(span: Span, title: &'static str, lines: &[Line<'_>]) -> Html {
+fn picture(span: Span, title: &'static str, least: f64, lines: &[Line<'_>]) -> Html {
     let mut out = Html::new();
     let values = lines.iter().flat_map(|line| line.values.iter().flatten());
     let highest = values.copied().fold(0.0, f64::max);
-    let top = if highest > 0.0 { highest * 1.1 } else { 1.0 };
-    html!(out, "<figure class=\"plot\"><figcaption><span class=\"title\">" (title) "</span>");
+    let top = (highest * 1.1).max(least);
+    let tell = lines.first().map(|line| line.tell);
+    let scale = tell.map_or_else(String::new, |tell| tell(top));
+    html!(out, "<figure class=\"plot\"><figcaption><span class=\"title\">" (title)
+        " <span class=\"soft\">up to " (scale) "</span></span>");
     let mut words = String::new();
     for line in lines {
         let now = line.values.last().copied().flatten();
@@ -121,20 +151,22 @@ fn picture(span: Span, title: &'static str, lines: &[Line<'_>]) -> Html {
         html!(out, "<span class=\"key " (line.class) "\">" (line.name) " <b>" (now) "</b></span>");
         words.push_str(&format!(" {} now {now};", line.name));
     }
-    let tell = lines.first().map(|line| line.tell);
     let any = lines
         .iter()
         .any(|line| line.values.iter().any(Option::is_some));
     let peak = tell
         .filter(|_| any)
         .map_or_else(|| "–".to_owned(), |tell| tell(highest));
+    let counted = lines.iter().filter_map(|line| line.in_all());
+    let told: Vec<_> = counted.chain([format!("highest {peak}")]).collect();
+    let told = told.join(", ");
     html!(out, "</figcaption><svg viewBox=\"0 0 360 96\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\""
-        (title) " over the last " (span.words) ":" (words) " highest " (peak) "\">"
+        (title) " over the last " (span.words) ":" (words) " " (told) "\">"
         "<path class=\"grid\" d=\"M0 95.5H360M0 48H360M0 .5H360\"/>");
     for line in lines {
         html!(out, "<path class=\"line " (line.class) "\" d=\"" (path(&line.values, top, span.looks)) "\"/>");
     }
-    html!(out, "</svg><div class=\"axis\"><span>" (span.words) " ago</span><span>highest " (peak)
+    html!(out, "</svg><div class=\"axis\"><span>" (span.words) " ago</span><span>" (told)
         "</span><span>now</span></div></figure>");
     out
 }
@@ -185,6 +217,26 @@ mod tests {
     }
 
     #[test]
+    fn a_single_error_is_a_small_mark_and_counted() {
+        let mut samples = vec![Sample::default(); KEPT];
+        samples[9].errors = 1.0 / EVERY.as_secs_f64();
+        let page = all(&samples).into_string();
+        assert!(page.contains(">1 error, 0 refused"), "{page}");
+        assert!(
+            page.contains("Errors <span class=\"soft\">up to 1/s<"),
+            "{page}"
+        );
+        let drawn = page.split("class=\"line c\" d=\"").nth(1).unwrap();
+        let heights = drawn.split('"').next().unwrap().split(['M', 'L']);
+        let heights = heights.filter_map(|point| {
+            let height = point.split(' ').nth(1)?.trim_end_matches("h.1");
+            height.parse::<f64>().ok()
+        });
+        let highest = heights.fold(HEIGHT, f64::min);
+        assert!((80.0..90.0).contains(&highest), "{highest}");
+    }
+
+    #[test]
     fn the_figures_are_there_in_words() {
         let sample = Sample {
             calls: 12.0,
@@ -194,7 +246,14 @@ mod tests {
             slow: None,
         };
         let page = all(&[sample]).into_string();
-        for word in ["12/s", "0.5/s", "1.5 ms", "–"] {
+        for word in [
+            "12/s",
+            "0.5/s",
+            "1.5 ms",
+            "–",
+            "120 calls, highest 12/s",
+            "5 errors, 0 refused",
+        ] {
             assert!(page.contains(word), "{word}: {page}");
         }
         assert!(!page.contains("NaN") && !page.contains("inf "), "{page}");

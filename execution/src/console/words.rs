@@ -136,6 +136,16 @@ pub(super) fn exactly(duration: Duration) -> String {
     }
 }
 
+/// From one moment to another. Moments are known to the millisecond, so nothing is said below that.
+pub(super) fn between(from: Timestamp, to: Timestamp) -> String {
+    let duration = to.since(from);
+    match duration.as_millis() {
+        0 => "under 1 ms".to_owned(),
+        millis @ 1..10 => format!("{millis} ms"),
+        _ => exactly(duration),
+    }
+}
+
 /// A number of bytes.
 pub(super) fn bytes(count: u64) -> String {
     let (mut scaled, mut unit) = (count, "bytes");
@@ -182,6 +192,9 @@ mod tests {
             .map(|micros| exactly(Duration::from_micros(micros)));
         assert_eq!(said, ["0.40 ms", "4.2 ms", "42 ms", "4.2 s", "1 h 6 min"]);
         assert_eq!(figure(1_234_567.0), "1,234,567");
+        let at = Timestamp::from_millis;
+        let said = [0, 1, 42, 4_200].map(|millis| between(at(7), at(7 + millis)));
+        assert_eq!(said, ["under 1 ms", "1 ms", "42 ms", "4.2 s"]);
     }
 
     #[test]

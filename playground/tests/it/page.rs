@@ -184,6 +184,47 @@ async fn whatever_a_person_writes_has_an_end() {
 }
 
 #[tokio::test]
+async fn a_message_says_something_and_brings_few_files() {
+    let playground = Playground::start(PlaygroundOptions::default()).await;
+    let playground = playground.unwrap();
+    let (user, channel) = (seed::HANA, seed::DM_HANA);
+    let ts = playground.post(user, channel, "hi").unwrap();
+    let acts = format!("{}playground/acts", playground.url());
+    let edit = async |ts: &str, text: &str| {
+        let act = json!({"act": "edit", "user": user, "channel": channel, "ts": ts, "text": text});
+        let sent = client().post(&acts).body(act.to_string()).send();
+        let answer = sent.await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    for text in ["", " \n\u{3000}"] {
+        let (status, said) = edit(&ts, text).await;
+        assert_eq!(status, 409, "{said}");
+        assert!(said.contains("no_text"), "{said}");
+        let refused = playground.post(user, channel, text).unwrap_err();
+        assert!(refused.to_string().contains("no_text"), "{refused}");
+    }
+    assert_eq!(playground.thread(channel, &ts).remove(0).text, "hi");
+
+    let upload = |files: usize| {
+        playground.upload(&interzone_playground::Upload {
+            user,
+            channel,
+            files: vec![("a.txt".to_owned(), "1".into()); files],
+            ..interzone_playground::Upload::default()
+        })
+    };
+    for many in [11, 300] {
+        let refused = upload(many).unwrap_err();
+        assert!(refused.to_string().contains("10 files"), "{refused}");
+    }
+    let ts = upload(10).unwrap();
+    assert_eq!(playground.thread(channel, &ts).remove(0).files.len(), 10);
+    // Files stand for themselves, so what was said of them may go.
+    assert_eq!(edit(&ts, "see these").await.0, 200);
+    assert_eq!(edit(&ts, "").await.0, 200);
+}
+
+#[tokio::test]
 async fn a_person_changes_their_language_and_the_app_hears_of_it() {
     let mut app = App::start().await;
     let playground = app.playground().await;

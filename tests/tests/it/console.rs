@@ -2,6 +2,7 @@
 
 mod content;
 mod lists;
+mod live;
 mod sign_in;
 mod talks;
 

@@ -87,9 +87,11 @@
     });
     return row;
   };
+  const updated = (row) => Date.parse(row.querySelector('[data-f="updated"] time')?.dateTime);
   const fill = (row, kind, item) => {
+    // What is told may have been read before the page was.
+    if (row.dataset.id === item.id && updated(row) > Date.parse(item.updated)) return;
     row.dataset.id = item.id;
-    row.classList.toggle('done', !item.live);
     for (const field of row.querySelectorAll('[data-f]')) {
       switch (field.dataset.f) {
         case 'state': {
@@ -136,14 +138,18 @@
     const done = free.filter((row) => row.dataset.ended);
     if (done.length) return oldest(done, (row) => +row.dataset.ended);
     if (!live || !free.length) return null;
-    return oldest(free, (row) => row.querySelector('[data-f="updated"] time').dateTime);
+    return oldest(free, updated);
+  };
+  const known = (body) => {
+    const rows = new Map();
+    for (const row of body.rows) if (row.dataset.id) rows.set(row.dataset.id, row);
+    return rows;
   };
   const update = (kind, items) => {
     const table = document.querySelector(`table[data-live="${kind}"]`);
     if (!table) return;
     const body = table.tBodies[0];
-    const rows = new Map();
-    for (const row of body.rows) if (row.dataset.id) rows.set(row.dataset.id, row);
+    const rows = known(body);
     for (const item of items) {
       let row = rows.get(item.id);
       if (!row) {
@@ -154,6 +160,7 @@
         delete row.dataset.ended;
       }
       fill(row, kind, item);
+      row.classList.toggle('done', !item.live);
       if (item.live) delete row.dataset.ended;
       else row.dataset.ended ??= String(ended += 1);
     }
@@ -169,57 +176,145 @@
     }
   };
 
-  const fetched = async (address) => {
-    const answer = await fetch(address, { headers: { accept: 'text/html' }, redirect: 'error' });
-    if (!answer.ok) throw new Error(String(answer.status));
-    return new DOMParser().parseFromString(await answer.text(), 'text/html');
+  // At most once in a while, and always once more after it was asked for.
+  const seldom = (pause, act) => {
+    let timer = null;
+    let due = 0;
+    return () => {
+      timer ??= setTimeout(() => {
+        timer = null;
+        due = Date.now() + pause;
+        act();
+      }, Math.max(0, due - Date.now()));
+    };
   };
 
-  // A part of the page in the place of the old one, with what was open left open.
+  const fetched = async (address) => {
+    const answer = await fetch(address, { redirect: 'error' });
+    if (!answer.ok) throw new Error(String(answer.status));
+    return answer.text();
+  };
+
+  // A part of the page in the place of the old one, with what was open left open. What is told while it is
+  // on its way may be newer than it is, and is told again when it is there.
+  const HELD = 32;
+  const waiting = new Set();
   const renew = async (address, selector) => {
+    if (!document.querySelector(selector)) return;
+    const held = [];
+    waiting.add(held);
+    const text = await fetched(address).catch(() => null);
+    waiting.delete(held);
+    const fresh = text && new DOMParser().parseFromString(text, 'text/html').querySelector(selector);
     const old = document.querySelector(selector);
-    if (!old) return;
-    const page = await fetched(address).catch(() => null);
-    const fresh = page?.querySelector(selector);
-    if (!fresh || !old.isConnected) return;
+    if (!fresh || !old) return;
     const opened = [...old.querySelectorAll('details')].map((one) => one.open);
     fresh.querySelectorAll('details').forEach((one, place) => { one.open = opened[place] ?? one.open; });
     localise(fresh);
+    const focused = old.contains(document.activeElement);
     old.replaceWith(document.adoptNode(fresh));
+    if (focused && fresh.tabIndex === -1) fresh.focus({ preventScroll: true });
+    if (fresh.matches('#list, #main')) begin();
+    held.forEach(apply);
+    if (held.length >= HELD) missed();
   };
 
-  // At most once a second, and never while somebody is about to press something.
-  let due = 0;
-  let waiting = false;
+  // The list of tasks: what is shown changes where it stands, and what is new waits until somebody asks for it.
+  const NEWER = 100;
+  const newer = new Set();
+  let unknown = false;
+  let since = -Infinity;
+  const begin = () => {
+    const rows = [...document.querySelectorAll('#list tbody tr[data-id]')];
+    // On a page that is full, what changed before all that is shown has its place on another.
+    since = document.querySelector('#list [rel=next]') ? Math.min(...rows.map(updated)) : -Infinity;
+    newer.clear();
+    unknown = false;
+  };
+  const latest = () => renew(location.href, '#list');
+  const latestSoon = seldom(1000, latest);
+  const offer = (list) => {
+    const button = list.querySelector('#newer');
+    const status = list.querySelector('[role=status]');
+    const some = newer.size > 0 || unknown;
+    if (some && !list.querySelector('tr[data-id]')) latestSoon(); // Nothing is there to be moved.
+    button.hidden = !some;
+    const number = `${newer.size}${newer.size >= NEWER ? '+' : ''}`;
+    put(button, unknown ? 'Show what is newer' : `Show ${number} newer`);
+    put(status, some ? 'There are newer tasks.' : '');
+  };
+  const listed = (items) => {
+    const list = document.querySelector('#list');
+    if (!list) return;
+    const shown = JSON.parse(list.dataset.shown);
+    const belongs = (item) => (!shown.states.length || shown.states.includes(item.state))
+      && (!shown.agent || shown.agent === item.agent) && (!shown.owner || shown.owner === item.owner_id)
+      && Date.parse(item.updated) >= since;
+    const rows = known(list.querySelector('tbody'));
+    for (const item of items) {
+      const row = rows.get(item.id);
+      if (row) fill(row, 'tasks', item);
+      else if (!shown.first) continue;
+      else if (!belongs(item)) newer.delete(item.id);
+      else if (newer.size < NEWER) newer.add(item.id);
+    }
+    if (shown.first) offer(list);
+  };
+
+  // More has happened than was told. What is shown is looked at again, without anything being moved that
+  // somebody may be about to press.
+  const look = seldom(2000, async () => {
+    const ids = [...document.querySelectorAll('#list tbody tr[data-id]')].map((row) => ['id', row.dataset.id]);
+    const text = await fetched(`/console/rows?${new URLSearchParams(ids)}`).catch(() => null);
+    if (text) listed(JSON.parse(text).tasks);
+  });
+  const reload = seldom(3000, () => renew(location.href, '#main'));
+  const missed = () => {
+    if (document.querySelector('#list')) {
+      unknown = true;
+      look();
+    } else if (watched()) again();
+    else reload();
+  };
+
+  // Never while somebody is about to press something.
   const watched = () => document.querySelector('[data-watch]:not([data-watch=""])');
-  const again = () => {
-    if (waiting) return;
-    waiting = true;
-    setTimeout(async () => {
-      waiting = false;
-      due = Date.now() + 1000;
-      const place = watched();
-      if (!place) return;
-      if (place.querySelector('.ask[open]') || place.contains(document.activeElement)) return again();
-      await renew(location.href, '[data-watch]');
-    }, Math.max(0, due - Date.now()));
+  const again = seldom(1000, () => {
+    const place = watched();
+    if (!place) return;
+    if (place.querySelector('.ask[open]') || place.contains(document.activeElement)) again();
+    else renew(location.href, '[data-watch]');
+  });
+
+  const apply = (said) => {
+    update('tasks', said.tasks);
+    update('streams', said.streams);
+    listed(said.tasks);
+    if (said.counts) counts(said.counts);
+    const id = watched()?.dataset.watch;
+    if (id && [...said.tasks, ...said.streams].some((item) => item.id === id)) again();
+    if (said.more) missed();
   };
 
+  // A page knows by which moment it was made, and is told what came after, wherever it stopped listening.
   let source = null;
+  let mark = null;
   const listen = () => {
     const wanted = document.querySelector('[data-live]') || watched();
     if (!wanted || source || document.hidden) return;
-    source = new EventSource('/console/events');
+    mark ??= document.querySelector('#main').dataset.mark;
+    source = new EventSource(`/console/events?${new URLSearchParams({ from: mark })}`);
     source.addEventListener('changes', (event) => {
+      mark = event.lastEventId;
       const said = JSON.parse(event.data);
-      update('tasks', said.tasks);
-      update('streams', said.streams);
-      if (said.counts) counts(said.counts);
-      const id = watched()?.dataset.watch;
-      if (id && [...said.tasks, ...said.streams].some((item) => item.id === id)) again();
+      for (const held of waiting) if (held.length < HELD) held.push(said);
+      apply(said);
     });
     source.addEventListener('sample', () => renew('/console/plots', '#plots'));
-    source.addEventListener('behind', () => renew(location.href, '#main'));
+    source.addEventListener('behind', (event) => {
+      mark = event.lastEventId || mark;
+      missed();
+    });
     // Only so many windows of one session are told; the one that was opened first gives way.
     source.addEventListener('aside', hush);
   };
@@ -227,24 +322,21 @@
     source?.close();
     source = null;
   };
-  // Somebody is back at this window. Unless it was told all the while, something may have happened.
+  // Somebody is back at this window.
   const resume = () => {
     if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;
     hush();
     grow();
-    if (document.querySelector('[data-live]') || watched()) renew(location.href, '#main');
     listen();
   };
 
-  // Where the rooms are in a row that is longer than the screen, the one that this is must be seen.
-  const rooms = document.querySelector('.top nav');
-  const here = rooms?.querySelector('[aria-current]');
-  if (here) rooms.scrollLeft = here.offsetLeft - rooms.offsetLeft - (rooms.clientWidth - here.offsetWidth) / 2;
-
   localise(document);
+  begin();
+  document.addEventListener('click', (event) => { if (event.target.closest('#newer')) latest(); });
   setInterval(() => { if (!document.hidden) grow(); }, 1000);
   listen();
   document.addEventListener('visibilitychange', () => (document.hidden ? hush() : resume()));
   addEventListener('focus', resume);
+  addEventListener('pageshow', resume);
   addEventListener('pagehide', hush);
 })();

@@ -1,7 +1,7 @@
 //! The agents of this node: who is well, and how their runs went.
 
 use crate::console::Console;
-use crate::console::feed::{LIVE, query};
+use crate::console::feed::counts::{LIVE, query};
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem};

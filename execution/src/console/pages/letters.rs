@@ -5,6 +5,7 @@ use crate::console::Console;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem, may_not_change, token};
+use crate::console::names::Names;
 use crate::console::sign_in::see_other;
 use crate::console::words::{moment, number};
 use axum::Extension;
@@ -66,13 +67,13 @@ async fn body(console: &Console, visitor: &Visitor) -> Result<Html, Problem> {
     if visitor.rights.change {
         heads.push("Replay");
     }
-    let rows = dead.iter().map(|entry| row(visitor, entry));
+    let rows = dead.iter().map(|entry| row(&console.names, visitor, entry));
     let none = "None: everything that left has arrived, or is still tried.";
     html!(out, "<section class=\"card\">" [table(None, &heads, rows, none)] "</section>");
     Ok(out)
 }
 
-fn row(visitor: &Visitor, entry: &OutboxEntry) -> Html {
+fn row(names: &Names, visitor: &Visitor, entry: &OutboxEntry) -> Html {
     let mut out = Html::new();
     html!(out, "<tr><td data-label=\"Channel\">" (entry.channel) "</td><td data-label=\"About\">");
     match &entry.subject {
@@ -85,7 +86,7 @@ fn row(visitor: &Visitor, entry: &OutboxEntry) -> Html {
         }
         None => html!(out, "–"),
     }
-    html!(out, "</td><td data-label=\"Owner\" class=\"cut\">" (entry.owner) "</td><td data-label=\"Added\">"
+    html!(out, "</td><td data-label=\"Owner\" class=\"cut\" title=\"" (entry.owner) "\">" (names.called(entry.owner.as_str())) "</td><td data-label=\"Added\">"
         [moment(entry.created_at)] "</td><td data-label=\"Attempts\" class=\"n\">" (entry.attempt)
         "</td><td data-label=\"Error\">" (entry.error.as_deref().unwrap_or("–")) "</td>");
     if visitor.rights.change {

@@ -44,7 +44,10 @@ async fn body(console: &Console) -> Result<Html, Problem> {
     out.put(&card("Calls that went wrong", &wrong(&figures)));
     html!(out, "</div>");
     let none = "None of the latest requests that were noted went wrong.";
-    out.put(&card("Latest errors", &pair_table(&pairs, true, none)));
+    out.put(&card(
+        "Latest errors",
+        &pair_table(&console.names, &pairs, true, none),
+    ));
     out.put(&card("Quotas", &quotas(console)));
     out.put(&card("What may be asked of this node", &limits(console)));
     Ok(out)
@@ -67,7 +70,7 @@ fn quotas(console: &Console) -> Html {
             60..95 => "wait",
             _ => "bad",
         };
-        html!(out, "<tr><td data-label=\"Client\">" (client) "</td><td data-label=\"Used now\">"
+        html!(out, "<tr><td data-label=\"Client\" title=\"" (client) "\">" (console.names.called(&client)) "</td><td data-label=\"Used now\">"
             [badge(tone, &format!("{percent} %"))] "</td></tr>");
         out
     });

@@ -1,7 +1,7 @@
 //! The first page: what goes on now, and how the last hour went.
 
 use super::{card, stream_table, task_table, tile};
-use crate::console::feed::{Counts, ENDED, LIVE, query};
+use crate::console::feed::counts::{Counts, ENDED, LIVE, query};
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem};

@@ -20,6 +20,8 @@ pub(super) struct Place<'p> {
     pub(super) of: &'static str,
     /// Which of them, counted from zero.
     pub(super) index: usize,
+    /// The name that stands above them, which need not be said again.
+    pub(super) named: Option<&'p str>,
 }
 
 /// All parts of a message or artifact.
@@ -35,12 +37,19 @@ pub(super) fn parts<T: HasParts>(
             let (task, of, index) = (segment(place.task.as_str()), place.of, place.index);
             format!("/console/tasks/{task}/files/{of}/{index}/{number}")
         });
-        out.put(&one(visitor, part, elsewhere, href.as_deref()));
+        let named = place.and_then(|place| place.named);
+        out.put(&one(visitor, part, elsewhere, named, href.as_deref()));
     }
     out
 }
 
-fn one(visitor: &Visitor, part: &Part, elsewhere: bool, href: Option<&str>) -> Html {
+fn one(
+    visitor: &Visitor,
+    part: &Part,
+    elsewhere: bool,
+    named: Option<&str>,
+    href: Option<&str>,
+) -> Html {
     let mut out = Html::new();
     let link = href.filter(|_| visitor.rights.content);
     match part.kind() {
@@ -70,7 +79,7 @@ fn one(visitor: &Visitor, part: &Part, elsewhere: bool, href: Option<&str>) -> H
             }
         }
         PartKind::File | PartKind::Image | PartKind::Audio => {
-            out.put(&file(visitor, part, link));
+            out.put(&file(visitor, part, named, link));
         }
     }
     out
@@ -89,17 +98,19 @@ fn words(text: &str, href: Option<&str>, class: &str) -> Html {
     out
 }
 
-fn file(visitor: &Visitor, part: &Part, link: Option<&str>) -> Html {
+fn file(visitor: &Visitor, part: &Part, named: Option<&str>, link: Option<&str>) -> Html {
     let mut out = Html::new();
     let kind = part.media_type().unwrap_or("a file");
     html!(out, "<div class=\"file\"><span class=\"kind\">" (kind) "</span>");
     if let Some(size) = part.size() {
         html!(out, "<span class=\"soft\">" (bytes(size)) "</span>");
     }
-    if visitor.rights.content {
-        html!(out, "<span class=\"filename\">" (part.filename().unwrap_or("unnamed")) "</span>");
-    } else {
-        html!(out, [hidden("name and content")]);
+    let name = part.filename().unwrap_or("unnamed");
+    match (visitor.rights.content, named == Some(name)) {
+        (true, false) => html!(out, "<span class=\"filename\">" (name) "</span>"),
+        (true, true) => {}
+        (false, _) if named.is_some() => html!(out, [hidden("content")]),
+        (false, _) => html!(out, [hidden("name and content")]),
     }
     if let Some(href) = link {
         html!(out, "<a href=\"" (href) "\" download>Download</a>");

@@ -3,7 +3,7 @@
 use super::talks::talk_table;
 use super::{Asked, asking, card, pair_table, segment, task_table};
 use crate::console::Console;
-use crate::console::feed::query;
+use crate::console::feed::counts::query;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem};
@@ -18,6 +18,8 @@ use interzone_protocol::vocab::{ContextId, PrincipalId, StreamId, TaskId};
 use std::sync::Arc;
 
 const ROWS: usize = 25;
+/// How many of one name are shown.
+const NAMESAKES: usize = 5;
 
 /// `GET /console/search?q=…`.
 pub(in crate::console) async fn page(
@@ -66,19 +68,27 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
         by_id.extend(pairs(console, |query| query.id = Some(id.clone())).await?);
     }
     let mut found = Vec::new();
-    if let Ok(owner) = PrincipalId::new(wanted) {
+    for id in console.names.meant(wanted).into_iter().take(NAMESAKES) {
+        let Ok(owner) = PrincipalId::new(&id) else {
+            continue;
+        };
         let query = TaskQuery {
             owner: Some(owner),
             ..query(&[], ROWS)
         };
-        found.push(("Tasks of this user", store.tasks(&query).await?));
+        let title = match id == wanted {
+            true => "Tasks of this user".to_owned(),
+            false => format!("Tasks of {} ({id})", console.names.called(&id)),
+        };
+        found.push((title, Some(id), store.tasks(&query).await?));
     }
     if let Ok(context) = ContextId::new(wanted) {
         let query = TaskQuery {
             context_id: Some(context),
             ..query(&[], ROWS)
         };
-        found.push(("Tasks of this conversation", store.tasks(&query).await?));
+        let title = "Tasks of this conversation".to_owned();
+        found.push((title, None, store.tasks(&query).await?));
     }
     let talks = TalkQuery {
         user: Some(wanted.to_owned()),
@@ -95,20 +105,20 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
     ] {
         if !pairs.is_empty() {
             any = true;
-            out.put(&card(title, &pair_table(&pairs, true, "")));
+            out.put(&card(title, &pair_table(&console.names, &pairs, true, "")));
         }
     }
-    for (title, tasks) in found {
+    for (title, owner, tasks) in found {
         if tasks.is_empty() {
             continue;
         }
         any = true;
         out.put(&card(
-            title,
+            &title,
             &task_table(&console.names, &tasks, hub.now(), None, ""),
         ));
-        if title == "Tasks of this user" {
-            let all = asking(&[("owner", Some(wanted))]);
+        if let Some(owner) = owner {
+            let all = asking(&[("owner", Some(&owner))]);
             html!(out, "<p><a href=\"/console/tasks" (all) "\">All tasks of this user</a></p>");
         }
     }
@@ -121,7 +131,7 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
     }
     if !any {
         html!(out, "<section class=\"card\"><p>Nothing has this name. A task, stream, conversation, request or "
-            "correlation id must be whole, and a user's name exact.</p></section>");
+            "correlation id must be whole, and so must the name of a client or user.</p></section>");
     }
     Ok(Found::Page(out))
 }

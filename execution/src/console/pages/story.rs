@@ -4,6 +4,7 @@ use super::parts::parts;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{Problem, hidden};
+use crate::console::names::Names;
 use crate::console::words::{bytes, called, instant, stream_called};
 use interzone_hub::{Event, EventBody, Hub, Subject};
 use interzone_protocol::vocab::Timestamp;
@@ -52,7 +53,7 @@ enum What {
 
 /// The log as steps: text that grew, and lines of status, are one step for as long as nothing else comes
 /// between.
-fn collect(visitor: &Visitor, events: &[Event]) -> Vec<Step> {
+fn collect(names: &Names, visitor: &Visitor, events: &[Event]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for event in events {
         let last = steps.last_mut();
@@ -79,7 +80,7 @@ fn collect(visitor: &Visitor, events: &[Event]) -> Vec<Step> {
                 }
                 What::Status(vec![text.clone()])
             }
-            (body, _) => What::Other(told(visitor, body)),
+            (body, _) => What::Other(told(names, visitor, body)),
         };
         steps.push(Step {
             seq: event.seq,
@@ -92,7 +93,7 @@ fn collect(visitor: &Visitor, events: &[Event]) -> Vec<Step> {
 }
 
 /// The steps as a list.
-pub(super) fn steps(visitor: &Visitor, events: &[Event], cut: bool) -> Html {
+pub(super) fn steps(names: &Names, visitor: &Visitor, events: &[Event], cut: bool) -> Html {
     let mut out = Html::new();
     if cut {
         html!(
@@ -101,7 +102,7 @@ pub(super) fn steps(visitor: &Visitor, events: &[Event], cut: bool) -> Html {
         );
     }
     html!(out, "<ol class=\"steps\">");
-    for step in collect(visitor, events) {
+    for step in collect(names, visitor, events) {
         html!(out, "<li><span class=\"seq\">"(step.seq));
         if step.last > step.seq {
             html!(out, "–"(step.last));
@@ -143,7 +144,7 @@ fn more(visitor: &Visitor, out: &mut Html, title: &'static str, text: &str) {
     }
 }
 
-fn told(visitor: &Visitor, body: &EventBody) -> Html {
+fn told(names: &Names, visitor: &Visitor, body: &EventBody) -> Html {
     let mut out = Html::new();
     match body {
         EventBody::Created { .. } => html!(out, "Accepted"),
@@ -177,7 +178,7 @@ fn told(visitor: &Visitor, body: &EventBody) -> Html {
         }
         EventBody::Text { .. } | EventBody::Status { .. } => {}
         EventBody::Chunk { from, chunk, last } => {
-            html!(out, (from));
+            html!(out, "<span title=\"" (from) "\">" (names.called(from.as_str())) "</span>");
             if *last {
                 html!(out, " <span class=\"soft\">(complete)</span>");
             }

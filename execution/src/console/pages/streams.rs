@@ -86,7 +86,7 @@ async fn stream(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, 
     }
     html!(out, "\"><div class=\"head\"><h1>Stream "
         [badge(stream_tone(stream.state), stream_called(stream.state))] "</h1><p class=\"id\">" (id)
-        "</p></div><dl class=\"facts\"><div><dt>Owner</dt><dd title=\"" (stream.owner) "\">" (console.names.called(&stream.owner))
+        "</p></div><dl class=\"facts\"><div><dt>Owner</dt><dd title=\"" (stream.owner) "\">" (console.names.called(stream.owner.as_str()))
         "</dd></div><div><dt>Participants</dt><dd>");
     if stream.participants.is_empty() {
         html!(out, "–");
@@ -95,11 +95,14 @@ async fn stream(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, 
         if number > 0 {
             html!(out, ", ");
         }
-        html!(out, (name));
+        html!(out, "<span title=\"" (name) "\">" (console.names.called(name)) "</span>");
     }
     html!(out, "</dd></div><div><dt>Created</dt><dd>" [moment(stream.created_at)]
         "</dd></div><div><dt>Last change</dt><dd>" [moment(stream.updated_at)] "</dd></div></dl>");
-    out.put(&card("Events", &story::steps(visitor, &events, cut)));
+    out.put(&card(
+        "Events",
+        &story::steps(&console.names, visitor, &events, cut),
+    ));
     html!(out, "</div>");
     Ok(out)
 }

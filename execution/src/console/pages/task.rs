@@ -9,7 +9,7 @@ use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem, hidden, may_not_change, token};
 use crate::console::names::Names;
 use crate::console::sign_in::see_other;
-use crate::console::words::{age, badge, exactly, fate_tone, moment, state_badge};
+use crate::console::words::{age, badge, between, fate_tone, moment, state_badge};
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -91,10 +91,13 @@ async fn body(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, Pr
     };
     out.put(&card(
         "Requests and responses",
-        &pair_table(&pairs, false, none),
+        &pair_table(&console.names, &pairs, false, none),
     ));
     out.put(&card("Deliveries", &delivery_table(&deliveries)));
-    out.put(&card("Events", &story::steps(visitor, &events, cut)));
+    out.put(&card(
+        "Events",
+        &story::steps(&console.names, visitor, &events, cut),
+    ));
     html!(out, "</div>");
     Ok(out)
 }
@@ -107,12 +110,12 @@ fn facts(names: &Names, visitor: &Visitor, task: &Task, now: Timestamp) -> Html 
     );
     let ended = task.finished_at.unwrap_or(now);
     html!(out, "<dl class=\"facts\"><div><dt>Agent</dt><dd>" (task.agent)
-        "</dd></div><div><dt>Owner</dt><dd><a href=\"" (owned) "\" title=\"" (task.owner) "\">" (names.called(&task.owner))
+        "</dd></div><div><dt>Owner</dt><dd><a href=\"" (owned) "\" title=\"" (task.owner) "\">" (names.called(task.owner.as_str()))
         "</a></dd></div><div><dt>Created</dt><dd>" [moment(task.created_at)] "</dd></div>");
     match task.finished_at {
         Some(at) => {
             html!(out, "<div><dt>Ended</dt><dd>" [moment(at)] "</dd></div><div><dt>Took</dt><dd>"
-            (exactly(ended.since(task.created_at))) "</dd></div>")
+            (between(task.created_at, ended)) "</dd></div>")
         }
         None => html!(out, "<div><dt>Age</dt><dd>" [age(task.created_at, now)] "</dd></div>"),
     }
@@ -175,6 +178,7 @@ fn conversation(visitor: &Visitor, whole: &WholeTask) -> Html {
             task: &whole.task.id,
             of: "message",
             index: first + number,
+            named: None,
         };
         html!(out, "</p>" [parts(visitor, packed, Some(&place))] "</li>");
     }
@@ -201,6 +205,7 @@ fn artifacts(visitor: &Visitor, whole: &WholeTask) -> Html {
             task: &whole.task.id,
             of: "artifact",
             index,
+            named: Some(artifact.name()),
         };
         html!(out, "</p>" [parts(visitor, packed, Some(&place))] "</li>");
     }

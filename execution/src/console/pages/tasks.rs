@@ -2,7 +2,7 @@
 
 use super::{Asked, asking, task_table};
 use crate::console::Console;
-use crate::console::feed::query;
+use crate::console::feed::counts::query;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem};
@@ -13,9 +13,12 @@ use axum::http::Uri;
 use axum::response::Response;
 use interzone_hub::{TaskCursor, TaskQuery};
 use interzone_protocol::vocab::{AgentId, PrincipalId, TaskState};
+use serde::Serialize;
 use std::sync::Arc;
 
 const ROWS: usize = 50;
+/// How many names are offered to choose from.
+const NAMES: usize = 100;
 /// Those that wait for a person, whatever for.
 const WAITING: &str = "waiting";
 
@@ -36,10 +39,22 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
         Some(name) => TaskState::from_name(name).into_iter().collect(),
         None => Vec::new(),
     };
+    let mut out = Html::new();
+    html!(out, "<h1>Tasks</h1>"[filters(console, asked)]);
+    let owner = match asked.get("owner").map(|word| console.names.meant(word)) {
+        None => None,
+        Some(owners) => match owners.as_slice() {
+            [owner] => Some(owner.clone()),
+            owners => {
+                out.put(&which(asked, owners));
+                return Ok(out);
+            }
+        },
+    };
     // What cannot be a name is nobody's.
-    let owner = asked.get("owner").map(PrincipalId::new).transpose();
+    let by = owner.as_deref().map(PrincipalId::new).transpose();
     let agent = asked.get("agent").map(AgentId::new).transpose();
-    let tasks = match (owner, agent) {
+    let tasks = match (by, agent) {
         (Ok(owner), Ok(agent)) => {
             let query = TaskQuery {
                 owner,
@@ -54,29 +69,64 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
             next: None,
         },
     };
-    let mut out = Html::new();
-    html!(out, "<h1>Tasks</h1>"[filters(console, asked)]);
-    let none = "No task is like this.";
-    html!(out, "<section class=\"card\">" [task_table(&console.names, &tasks.tasks, hub.now(), None, none)]
-        "<nav class=\"turn\" aria-label=\"Pages\">");
-    let given = |after| {
-        asking(&[
-            ("state", asked.get("state")),
-            ("agent", asked.get("agent")),
-            ("owner", asked.get("owner")),
-            ("after", after),
-        ])
+    let shown = Shown {
+        first: asked.get("after").is_none(),
+        states: states.into_iter().map(called).collect(),
+        agent: asked.get("agent"),
+        owner: owner.as_deref(),
     };
+    let shown = serde_json::to_string(&shown).unwrap_or_default();
+    let none = "No task is like this.";
+    let table = task_table(&console.names, &tasks.tasks, hub.now(), Some("list"), none);
+    html!(out, "<section class=\"card\" id=\"list\" tabindex=\"-1\" data-shown=\"" (shown)
+        "\"><div class=\"news\"><p class=\"soft\">Newest change first</p>"
+        "<button type=\"button\" id=\"newer\" hidden></button>"
+        "<span class=\"aside\" role=\"status\"></span></div>" [table]
+        "<nav class=\"turn\" aria-label=\"Pages\">");
     if asked.get("after").is_some() {
-        html!(out, "<a class=\"button\" href=\"/console/tasks" (given(None)) "\">Newest</a>");
+        html!(out, "<a class=\"button\" href=\"/console/tasks" (given(asked, asked.get("owner"), None))
+            "\">Newest</a>");
     }
     if let Some(next) = tasks.next {
-        let next = next.to_token();
-        html!(out, "<a class=\"button\" rel=\"next\" href=\"/console/tasks" (given(Some(&next)))
-            "\">Older</a>");
+        let next = given(asked, asked.get("owner"), Some(&next.to_token()));
+        html!(out, "<a class=\"button\" rel=\"next\" href=\"/console/tasks" (next) "\">Older</a>");
     }
     html!(out, "</nav></section>");
     Ok(out)
+}
+
+/// What a list is of, so that the page's script knows what belongs there.
+#[derive(Serialize)]
+struct Shown<'s> {
+    /// Whether it is the first page, on which what is new belongs.
+    first: bool,
+    /// In words, as the rows have them; none means any.
+    states: Vec<&'static str>,
+    agent: Option<&'s str>,
+    owner: Option<&'s str>,
+}
+
+/// The end of the address of this list, of somebody and from somewhere on.
+fn given(asked: &Asked, owner: Option<&str>, after: Option<&str>) -> String {
+    asking(&[
+        ("state", asked.get("state")),
+        ("agent", asked.get("agent")),
+        ("owner", owner),
+        ("after", after),
+    ])
+}
+
+/// What is shown where several have the name that was asked for.
+fn which(asked: &Asked, owners: &[String]) -> Html {
+    let mut out = Html::new();
+    html!(out, "<section class=\"card\"><h2>" (owners.len()) " clients are called "
+        (asked.get("owner").unwrap_or_default()) "</h2><ul class=\"which\">");
+    for owner in owners.iter().take(ROWS) {
+        let theirs = given(asked, Some(owner), None);
+        html!(out, "<li><a class=\"id\" href=\"/console/tasks" (theirs) "\">" (owner) "</a></li>");
+    }
+    html!(out, "</ul></section>");
+    out
 }
 
 fn filters(console: &Console, asked: &Asked) -> Html {
@@ -105,6 +155,11 @@ fn filters(console: &Console, asked: &Asked) -> Html {
     }
     html!(out, "</select></label><label>Owner <input name=\"owner\" maxlength=\"256\" value=\""
         (asked.get("owner").unwrap_or_default())
-        "\" placeholder=\"exact name\" autocomplete=\"off\"></label><button>Show</button></form>");
+        "\" placeholder=\"name or id\" autocomplete=\"off\" list=\"owners\"></label>"
+        "<button>Show</button><datalist id=\"owners\">");
+    for name in console.names.to_choose(NAMES) {
+        html!(out, "<option value=\"" (name) "\"></option>");
+    }
+    html!(out, "</datalist></form>");
     out
 }

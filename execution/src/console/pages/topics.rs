@@ -5,6 +5,7 @@ use crate::console::Console;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem};
+use crate::console::names::Names;
 use crate::console::words::{age, badge, moment, number, subscription_tone};
 use axum::Extension;
 use axum::extract::State;
@@ -44,7 +45,9 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
     html!(out, "<h1>Topics</h1><section class=\"card\"><h2>Subscriptions <span class=\"soft\">"
         (number(all)) "</span></h2>");
     let heads = ["State", "Topics", "Owner", "Age", "Until", "Subscription"];
-    let rows = found.iter().map(|one| subscription(one, now));
+    let rows = found
+        .iter()
+        .map(|one| subscription(&console.names, one, now));
     out.put(&table(None, &heads, rows, "Nobody listens to a topic."));
     html!(out, "<nav class=\"turn\" aria-label=\"Pages\">");
     let shown = offset.saturating_add(found.len());
@@ -66,19 +69,20 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
         "Subscription",
     ];
     let none = "No signal was given up.";
-    let table = table(None, &heads, buried.iter().map(signal), none);
+    let rows = buried.iter().map(|one| signal(&console.names, one));
+    let table = table(None, &heads, rows, none);
     out.put(&card("Signals that were given up", &table));
     Ok(out)
 }
 
-fn subscription(one: &Subscription, now: Timestamp) -> Html {
+fn subscription(names: &Names, one: &Subscription, now: Timestamp) -> Html {
     let mut out = Html::new();
     html!(out, "<tr><td data-label=\"State\">" [badge(subscription_tone(one.state), one.state.name())]
         "</td><td data-label=\"Topics\">");
     for pattern in &one.patterns {
         html!(out, "<code class=\"topic\">" (pattern) "</code> ");
     }
-    html!(out, "</td><td data-label=\"Owner\" class=\"cut\">" (one.owner) "</td><td data-label=\"Age\" class=\"n\">"
+    html!(out, "</td><td data-label=\"Owner\" class=\"cut\" title=\"" (one.owner) "\">" (names.called(one.owner.as_str())) "</td><td data-label=\"Age\" class=\"n\">"
         [age(one.created_at, now)] "</td><td data-label=\"Until\">");
     match one.expires_at {
         Some(at) => html!(out, [moment(at)]),
@@ -88,10 +92,10 @@ fn subscription(one: &Subscription, now: Timestamp) -> Html {
     out
 }
 
-fn signal(one: &SignalDelivery) -> Html {
+fn signal(names: &Names, one: &SignalDelivery) -> Html {
     let mut out = Html::new();
     html!(out, "<tr><td data-label=\"Topic\"><code class=\"topic\">" (one.signal.topic)
-        "</code></td><td data-label=\"Publisher\">" (one.signal.publisher)
+        "</code></td><td data-label=\"Publisher\" title=\"" (one.signal.publisher) "\">" (names.called(one.signal.publisher.as_str()))
         "</td><td data-label=\"Published\">" [moment(one.signal.at)]
         "</td><td data-label=\"Attempts\" class=\"n\">" (one.attempt)
         "</td><td data-label=\"Subscription\" class=\"id\">" (one.subscription_id) "</td></tr>");

@@ -1,10 +1,11 @@
 //! When what happened, side by side: requests, waiting, runs and deliveries of one task.
 
 use crate::console::html::{Html, html};
-use crate::console::words::exactly;
+use crate::console::words::{between, exactly};
 use interzone_hub::ports::Pair;
 use interzone_hub::{Delivered, Event, EventBody, Fate, Task};
 use interzone_protocol::vocab::{TaskState, Timestamp};
+use std::time::Duration;
 
 /// More than this is not a picture any more.
 const MOST: usize = 24;
@@ -16,6 +17,8 @@ struct Bar {
     tone: &'static str,
     from: Timestamp,
     to: Timestamp,
+    /// How long it took, if that is known better than by the two.
+    took: Option<Duration>,
 }
 
 /// The picture.
@@ -35,6 +38,7 @@ pub(super) fn waterfall(
         tone: if pair.code.is_some() { "bad" } else { "call" },
         from: pair.at.before(pair.took),
         to: pair.at,
+        took: Some(pair.took),
     }));
     bars.extend(deliveries.iter().map(|delivery| {
         let carried = &delivery.carried;
@@ -50,6 +54,7 @@ pub(super) fn waterfall(
             },
             from: carried.created_at,
             to: carried.settled_at.unwrap_or(now),
+            took: None,
         }
     }));
     bars.sort_by_key(|bar| (bar.from, bar.to));
@@ -80,6 +85,7 @@ fn turns(task: &Task, end: Timestamp, events: &[Event]) -> Vec<Bar> {
             tone,
             from,
             to,
+            took: None,
         });
     };
     for event in events {
@@ -98,7 +104,10 @@ fn draw(bars: &[Bar], first: Timestamp, last: Timestamp, left: usize) -> Html {
     let mut out = Html::new();
     html!(out, "<div class=\"waterfall\" role=\"list\">");
     for bar in bars {
-        let took = exactly(bar.to.since(bar.from));
+        let took = match bar.took {
+            Some(took) => exactly(took),
+            None => between(bar.from, bar.to),
+        };
         let x = place(bar.from).min(WIDTH - 4.0);
         let width = (place(bar.to) - x).max(4.0);
         html!(out, "<div class=\"bar\" role=\"listitem\"><span class=\"name\">" (bar.label)
@@ -106,10 +115,33 @@ fn draw(bars: &[Bar], first: Timestamp, last: Timestamp, left: usize) -> Html {
             "<rect class=\"" (bar.tone) "\" x=\"" (format!("{x:.1}")) "\" y=\"0\" width=\""
             (format!("{width:.1}")) "\" height=\"10\"/></svg><span class=\"took\">" (took) "</span></div>");
     }
-    html!(out, "</div><p class=\"axis\"><span>0</span><span>" (exactly(last.since(first)))
+    html!(out, "</div><p class=\"axis\"><span>0</span><span>" (between(first, last))
         "</span></p>");
     if left > 0 {
         html!(out, "<p class=\"soft\">And " (left) " more, in the lists below.</p>");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_less_than_moments_can_tell_is_told_as_it_was_measured() {
+        let at = Timestamp::from_millis(1_000);
+        let bar = |label: &str, took| Bar {
+            label: label.to_owned(),
+            tone: "call",
+            from: at,
+            to: at,
+            took,
+        };
+        let measured = Some(Duration::from_micros(520));
+        let bars = [bar("tasks.create", measured), bar("run", None)];
+        let page = draw(&bars, at, at, 0).into_string();
+        let took: Vec<_> = page.split("class=\"took\">").skip(1).collect();
+        assert!(took[0].starts_with("0.52 ms<"), "{page}");
+        assert!(took[1].starts_with("under 1 ms<"), "{page}");
+    }
 }

@@ -84,6 +84,33 @@ async fn content_is_text_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_file_is_said_once() {
+    let place = Place::new().await;
+    let task = place.task("bert", "hello").await;
+    let (run, turn) = place.run().await;
+    let file = Part::file("aGk=")
+        .with_filename("report.txt")
+        .with_media_type("text/plain");
+    let other = Part::file("aGk=").with_filename("appendix.txt");
+    let artifact = Artifact::new(ArtifactId::new("a").unwrap(), "report.txt");
+    let artifact = artifact.with_parts(vec![file, other]);
+    run.artifact(artifact, false, true).await.unwrap();
+    let outcome = interzone_hub::Outcome::Completed {
+        message: None,
+        direct: false,
+    };
+    run.end(&turn, outcome).await.unwrap();
+    let cookie = place.by_link().await;
+    let page = place
+        .page(&format!("/console/tasks/{}", task.id), &cookie)
+        .await;
+    let artifacts = page.split("<ul class=\"artifacts\">").nth(1).unwrap();
+    let artifacts = artifacts.split("</ul>").next().unwrap();
+    assert_eq!(artifacts.matches("report.txt").count(), 1, "{artifacts}");
+    assert_eq!(artifacts.matches("appendix.txt").count(), 1, "{artifacts}");
+}
+
+#[tokio::test]
 async fn content_is_for_those_who_may_see_it() {
     let place = Place::new().await;
     let id = told(&place).await;

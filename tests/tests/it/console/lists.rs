@@ -39,9 +39,63 @@ async fn an_owner_is_shown_by_the_name_that_its_client_has() {
     }
     let page = place.page("/console/tasks", &cookie).await;
     assert!(page.contains(">somebody-else<"), "{page}");
-    // It is still found by its id.
-    let page = place.page("/console/tasks?owner=client-1", &cookie).await;
-    assert!(page.contains(theirs.id.as_str()) && !page.contains("somebody-else"));
+    // It is found by its id, and by its name in whatever case.
+    for word in ["client-1", "Reports+%3Cb%3E", "rEPORTS+%3CB%3E"] {
+        let page = place
+            .page(&format!("/console/tasks?owner={word}"), &cookie)
+            .await;
+        assert_eq!(rows(&page), [theirs.id.as_str()], "{word}");
+        let page = place
+            .page(&format!("/console/search?q={word}"), &cookie)
+            .await;
+        assert_eq!(rows(&page), [theirs.id.as_str()], "{word}");
+    }
+    // And so is whoever called.
+    let asked = Pair {
+        who: "client-1".to_owned(),
+        client: "client-1".to_owned(),
+        ..pair(Some(&theirs), "7", "corr-1")
+    };
+    let by_another = Pair {
+        who: "person:anna".to_owned(),
+        ..asked.clone()
+    };
+    let pairs = vec![asked, by_another];
+    place.hub.store().note_pairs(pairs).await.unwrap();
+    let page = place.page(&one, &cookie).await;
+    for caller in [
+        "title=\"client-1\">Reports &lt;b&gt;</td>",
+        "title=\"person:anna by client-1\">person:anna <span class=\"soft\">by Reports &lt;b&gt;</span>",
+    ] {
+        assert!(page.contains(caller), "{caller}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_shares_a_name_is_chosen_by_id() {
+    let place = Place::new().await;
+    for id in ["client-1", "client-2"] {
+        let new = NewClient {
+            id: Some(id.to_owned()),
+            name: "Reports".to_owned(),
+            scopes: vec!["acp:tasks:read".to_owned()],
+            grants: vec![Grant::ClientCredentials],
+            ..NewClient::default()
+        };
+        place.clients.add(new).await.unwrap();
+    }
+    let theirs = place.task("client-2", "hello").await;
+    let cookie = place.by_link().await;
+    let page = place
+        .page("/console/tasks?state=submitted&owner=reports", &cookie)
+        .await;
+    assert!(page.contains("2 clients are called reports"), "{page}");
+    let choice = "/console/tasks?state=submitted&amp;owner=client-2";
+    assert!(page.contains(choice), "{page}");
+    let page = place.page(&choice.replace("&amp;", "&"), &cookie).await;
+    assert_eq!(rows(&page), [theirs.id.as_str()]);
+    let page = place.page("/console/search?q=reports", &cookie).await;
+    assert!(page.contains("Tasks of Reports (client-2)"), "{page}");
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ async fn nobody_gets_in_unasked() {
             assert!(!answer.text().await.contains("hello"));
         }
     }
-    for path in ["/console/events", "/console/plots"] {
+    for path in ["/console/events", "/console/plots", "/console/rows"] {
         let answer = place.get(path, "").await;
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
     }

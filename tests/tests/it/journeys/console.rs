@@ -406,6 +406,11 @@ async fn an_operator_looks_around_in_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_tasks_keeps_up_and_moves_nothing() {
+    Started::new().await.walk("lists.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_room_of_the_console_fits_every_screen() {
     Started::new().await.walk("rooms.mjs").await;
 }

@@ -133,7 +133,7 @@ async fn takes_longer(client: &Client) {
 }
 
 async fn is_called_off(client: &Client) {
-    let mut run = watched(client, "wait 600");
+    let mut run = watched(client, "wait 500");
     let begun = run.next().await;
     assert!(
         matches!(begun, Some(ExecuteEvent::Begun { .. })),
@@ -143,7 +143,7 @@ async fn is_called_off(client: &Client) {
     let error = run.outcome().await.unwrap_err();
     assert_eq!(error.error_word(), ErrorWord::Canceled);
 
-    let mut run = watched(client, "wait 600");
+    let mut run = watched(client, "wait 500");
     let Some(ExecuteEvent::Begun { task_id }) = run.next().await else {
         panic!("it did not begin");
     };

@@ -58,7 +58,7 @@ async fn what_is_called_off_here_is_called_off_there() {
         let there = Place::demo().await;
         let here = Place::with(remote(there.in_process(), dialect)).await;
         let client = here.in_process();
-        let call = client.execute_task(&asked("wait 600"));
+        let call = client.execute_task(&asked("wait 500"));
         let mut run = call.waiting(Waiting::Events).start().unwrap();
         // Only the other zone says this.
         while !matches!(run.next().await.unwrap(), ExecuteEvent::Status(line) if line.starts_with("waiting"))

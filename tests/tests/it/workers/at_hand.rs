@@ -207,7 +207,7 @@ async fn the_same_call_twice_is_one_task_with_one_answer() {
 #[tokio::test]
 async fn nothing_is_at_hand_without_a_seat() {
     let place = Place::new(1).await;
-    let long = place.begin(at_hand("wait 600")).await;
+    let long = place.begin(at_hand("wait 500")).await;
     assert!(long.answered.is_none() && long.watch.is_some());
     let waits = place.begin(at_hand("echo hello")).await;
     assert!(waits.answered.is_none());

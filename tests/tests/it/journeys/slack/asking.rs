@@ -102,7 +102,7 @@ async fn the_stop_button_calls_the_task_off() {
     let place = Plan::new().start().await;
     let ts = place
         .slack
-        .post(seed::ALEX, seed::GENERAL, "@interzone wait 600")
+        .post(seed::ALEX, seed::GENERAL, "@interzone wait 500")
         .unwrap();
     let (button, for_one) = place
         .wait("a stop button", |workspace| {
