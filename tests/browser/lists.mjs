@@ -60,6 +60,9 @@ await journey(async ({ said, open, look }) => {
   // What changes between a page and its stream is told all the same.
   for (const [room, place] of [["", "table[data-live=tasks]"], ["/tasks", "#list"]]) {
     const between = task("wait 300");
+    // Without its stream a page stays as it was made, so the work must have begun by then.
+    await at("/tasks");
+    await state(between, "Working").waitFor();
     let go;
     const held = new Promise((done) => { go = done; });
     await page.route("**/console/events?*", async (route) => {
