@@ -122,9 +122,7 @@ fn bounded(source: impl Read, size: u64) -> io::Result<Option<Vec<u8>>> {
 /// Why there is nothing to look at. Each says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
-    #[error(
-        "cannot read {0}: no such file; give the path of a file that holds a JSON-RPC message, or - to read standard input"
-    )]
+    #[error("cannot read {0}: no such file; give the path of a file, or - to read standard input")]
     Missing(String),
     #[error(
         "cannot read standard input: it is closed or the null device; pipe a message into it, or give the path of a file"
@@ -135,7 +133,7 @@ pub(crate) enum InputError {
     #[error("cannot read {0}: permission denied; make it readable for you, or give a file that is")]
     Forbidden(String),
     #[error(
-        "cannot read {0}: it is larger than {most} MiB; give one message, or split the batch",
+        "cannot read {0}: it is larger than {most} MiB; give less at once",
         most = MOST / 1024 / 1024
     )]
     TooLarge(String),

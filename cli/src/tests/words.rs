@@ -286,7 +286,7 @@ pub(super) const LOGGED: Told = &[
     ),
     (
         "unreadable",
-        "What came is no request of HTTP/1.1: a broken client, or somebody who tries.",
+        "What came on a new connection is no request of HTTP/1.1: a broken client, or somebody who tries.",
     ),
     (
         "head_too_large",

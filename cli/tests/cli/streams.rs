@@ -58,7 +58,7 @@ fn what_never_ends_is_not_read_to_its_end() {
     let run = finish(interzone().args(["check", "-"]), io::repeat(b' '));
     assert_eq!(run.code, Some(2));
     assert_eq!(run.stdout, "");
-    assert_snapshot!(run.stderr, @"error: cannot read standard input: it is larger than 64 MiB; give one message, or split the batch");
+    assert_snapshot!(run.stderr, @"error: cannot read standard input: it is larger than 64 MiB; give less at once");
 }
 
 #[cfg(target_os = "linux")]

@@ -181,7 +181,11 @@ fn speak(
         let connection = Box::pin(shared.protocols.http2.serve_connection(io, service));
         Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))
     } else {
-        let io = TokioIo::new(Explained::new(stream, Arc::clone(&shared)));
+        let io = TokioIo::new(Explained::new(
+            stream,
+            Arc::clone(&shared),
+            Arc::clone(&pulse),
+        ));
         let connection = shared.protocols.http1.serve_connection(io, service);
         let connection = Box::pin(connection.with_upgrades());
         Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))

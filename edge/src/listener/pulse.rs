@@ -81,6 +81,11 @@ impl Pulse {
         Running(Arc::clone(self))
     }
 
+    /// Whether there has been a request. After very many it may say that there was none.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed) > 0
+    }
+
     /// Bytes have come.
     pub(super) fn heard(&self) {
         if self.active.load(Ordering::Relaxed) == 0 {

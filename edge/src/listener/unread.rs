@@ -1,9 +1,13 @@
-//! What is answered to a request whose head cannot be read: the HTTP library does so by itself, with a
+//! What is answered to a first request whose head cannot be read: the HTTP library does so by itself, with a
 //! status and nothing else, before anybody of ours hears of it. Here the listener's own answer takes the
 //! place of that one, on its way to the socket.
+//!
+//! Only until a request has begun: what is written before that can be nothing else, and what is written
+//! later may be anybody's words, whatever they look like.
 
+use super::pulse::Pulse;
 use super::{Shared, TurnedAway};
-use crate::request::{CORRELATION, Correlation};
+use crate::request::Correlation;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
@@ -11,24 +15,27 @@ use std::io::{IoSlice, Result};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The shortest beginning that tells an answer which refuses.
-const REFUSES: &[u8] = b"HTTP/1.1 4";
-
-/// A stream on which no request is refused without a word.
+/// A stream on which no first request is refused without a word.
 pub(super) struct Explained<S> {
     stream: S,
     shared: Arc<Shared>,
+    pulse: Arc<Pulse>,
+    /// Whether a request was seen to have begun.
+    begun: bool,
     /// What is being written in place of something else.
     own: Option<Box<Bytes>>,
 }
 
 impl<S> Explained<S> {
-    pub(super) fn new(stream: S, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(stream: S, shared: Arc<Shared>, pulse: Arc<Pulse>) -> Self {
         Self {
             stream,
             shared,
+            pulse,
+            begun: false,
             own: None,
         }
     }
@@ -38,6 +45,10 @@ impl<S: AsyncWrite + Unpin> Explained<S> {
     /// Writes our answer in place of `bare`, if that is one without a word; `None` if it is not.
     fn instead(&mut self, cx: &mut Context<'_>, bare: &[u8]) -> Option<Poll<Result<()>>> {
         if self.own.is_none() {
+            self.begun = self.begun || self.pulse.has_begun();
+            if self.begun {
+                return None;
+            }
             let own = answer(&self.shared, unread(bare)?)?;
             self.own = Some(Box::new(own));
         }
@@ -57,19 +68,12 @@ impl<S: AsyncWrite + Unpin> Explained<S> {
     }
 }
 
-/// Why a request was refused, if this is a refusal by the library. All answers of ours have a correlation
-/// id, whatever they say.
+/// Why a request was refused, by the head of the answer.
 fn unread(head: &[u8]) -> Option<TurnedAway> {
-    if !head.starts_with(REFUSES) || !head.ends_with(b"\r\n\r\n") {
-        return None;
-    }
-    let head = std::str::from_utf8(head).ok()?;
-    if !head.contains("content-length: 0\r\n") || head.contains(CORRELATION.as_str()) {
-        return None;
-    }
-    match head.get(9..12)? {
-        "400" => Some(TurnedAway::Unreadable),
-        "414" | "431" => Some(TurnedAway::HeadTooLarge),
+    let status = head.strip_prefix(b"HTTP/1.1 ")?;
+    match status.get(..3)? {
+        b"400" => Some(TurnedAway::Unreadable),
+        b"414" | b"431" => Some(TurnedAway::HeadTooLarge),
         _ => None,
     }
 }
@@ -93,8 +97,9 @@ fn answer(shared: &Shared, why: TurnedAway) -> Option<Bytes> {
         out.extend_from_slice(b": ");
         out.extend_from_slice(value.as_bytes());
     }
-    let length = format!("\r\ncontent-length: {}", body.len());
-    out.extend_from_slice(length.as_bytes());
+    let date = httpdate::fmt_http_date(SystemTime::now());
+    let rest = format!("\r\ndate: {date}\r\ncontent-length: {}", body.len());
+    out.extend_from_slice(rest.as_bytes());
     out.extend_from_slice(b"\r\nconnection: close\r\n\r\n");
     out.extend_from_slice(&body);
     Some(out.freeze())

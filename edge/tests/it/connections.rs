@@ -7,7 +7,7 @@ use futures_util::stream;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 const SHORT: Duration = Duration::from_millis(800);
@@ -96,6 +96,59 @@ async fn headers_that_are_too_large_are_refused() {
         .header("x-long", "x".repeat(20 * 1024));
     let refused = request.send().await.map(|answer| answer.status().as_u16());
     assert!(matches!(refused, Ok(431) | Err(_)), "{refused:?}");
+    house.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_passed_on_whatever_it_looks_like() {
+    const FAKE: &str = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    let (go, told) = mpsc::channel::<()>(1);
+    let told = Arc::new(tokio::sync::Mutex::new(told));
+    let forged = move || {
+        let told = Arc::clone(&told);
+        // Its end goes out by itself, when its head has long been sent.
+        let pieces = stream::unfold(0, move |piece| {
+            let told = Arc::clone(&told);
+            async move {
+                match piece {
+                    0 => Some((Ok::<_, Infallible>("here it comes: "), 1)),
+                    1 => {
+                        told.lock().await.recv().await;
+                        Some((Ok(FAKE), 2))
+                    }
+                    _ => None,
+                }
+            }
+        });
+        let length = "here it comes: ".len() + FAKE.len();
+        async move {
+            (
+                [("content-length", length.to_string())],
+                Body::from_stream(pieces),
+            )
+        }
+    };
+    let house = Plan::new(app().route("/forged", get(forged))).build().await;
+    let mut stream = house.connect().await;
+    let request = b"GET /forged HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut head = [0; 1];
+    stream.read_exact(&mut head).await.unwrap();
+    go.send(()).await.unwrap();
+    let answer = read_to_close(&mut stream).await;
+    assert!(answer.starts_with("TTP/1.1 200 "), "{answer}");
+    assert!(
+        answer.ends_with(&format!("here it comes: {FAKE}")),
+        "{answer}"
+    );
+
+    // What comes after a good request is refused by the library alone.
+    let mut stream = house.connect().await;
+    assert!(ask(&mut stream, "/").await.unwrap().ends_with("here"));
+    stream.write_all(b"\x01 rubbish\r\n\r\n").await.unwrap();
+    let answer = read_to_close(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
     house.end().await;
 }
 

@@ -317,7 +317,15 @@
     });
     // Only so many windows of one session are told; the one that was opened first gives way.
     source.addEventListener('aside', hush);
+    source.addEventListener('error', () => { if (source?.readyState === EventSource.CLOSED) lost(); });
   };
+  // It was refused, and the browser does not come back by itself. Whoever is signed out must see that, and not
+  // what was true before.
+  const lost = seldom(5000, async () => {
+    const answer = await fetch('/console/rows', { redirect: 'error' }).catch(() => null);
+    if (answer?.status === 401) location.reload();
+    else resume();
+  });
   const hush = () => {
     source?.close();
     source = null;

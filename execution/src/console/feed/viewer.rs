@@ -75,11 +75,16 @@ impl Viewer {
     }
 }
 
+/// A number that no moment has: whoever says so has missed something.
+const NONE: u64 = u64::MAX;
+
 /// The last moment that is known: to a browser that comes back, else to the page.
 fn known(headers: &HeaderMap, uri: &Uri) -> Option<u64> {
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let last = headers.get("last-event-id");
+    let last = last.map(|id| id.to_str().unwrap_or_default());
     let asked = Asked::of(uri);
-    last.or_else(|| asked.get("from"))?.parse().ok()
+    let known = last.or_else(|| asked.get("from"))?;
+    Some(known.parse().unwrap_or(NONE))
 }
 
 /// `GET /console/events?from=…`.
@@ -164,7 +169,7 @@ mod tests {
         headers.insert("last-event-id", HeaderValue::from_static("12"));
         assert_eq!(known(&headers, &uri), Some(12));
         headers.insert("last-event-id", HeaderValue::from_static("x"));
-        assert_eq!(known(&headers, &uri), None);
+        assert_eq!(known(&headers, &uri), Some(NONE));
         assert_eq!(
             known(&HeaderMap::new(), &"/console/events".parse().unwrap()),
             None
