@@ -8,7 +8,7 @@ import { journey } from "./visit.mjs";
 const interzone = (...words) => execFileSync(process.env.INTERZONE_TEST_BINARY, words, { encoding: "utf8" });
 const task = (...words) => JSON.parse(interzone("--output", "json", "task", "create", ...words)).taskId;
 
-await journey(async ({ said, open, look }) => {
+await journey(async ({ said, open, look, forgive }) => {
   const page = await open(said.console);
   await page.waitForURL(/\/console$/);
   const rows = page.locator("#list tbody tr[data-id]");
@@ -109,4 +109,13 @@ await journey(async ({ said, open, look }) => {
   const took = await page.locator(".bar", { hasText: "tasks.create" }).locator(".took").textContent();
   const pair = page.locator("table.pairs tr", { hasText: "tasks.create" }).locator("[data-label=Took]");
   assert.equal(await pair.textContent(), took);
+
+  // Whoever signs out elsewhere sees so here, and not what was true before.
+  forgive(/401/);
+  await page.unroute("**/console/events?*");
+  await at("/tasks");
+  const elsewhere = await page.context().newPage();
+  await elsewhere.goto(`${said.url}/console/agents`);
+  await elsewhere.locator("button", { hasText: "Sign out" }).click();
+  await page.locator("h1", { hasText: "Sign in" }).waitFor();
 });

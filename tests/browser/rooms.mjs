@@ -1,4 +1,4 @@
-// Every room of the console, narrow and wide, in the dark: nothing is wider than the screen, and axe finds
+// Every room of the console, narrow, of middle size and wide, in the dark: nothing is wider than the screen, and axe finds
 // nothing serious.
 
 import assert from "node:assert/strict";
@@ -21,9 +21,11 @@ await journey(async ({ said, open, look }) => {
   const cookies = await page.context().cookies();
   const wide = await open(`${said.url}/console/login`, { width: 1280, height: 860, dark: true });
   await wide.context().addCookies(cookies);
+  const middle = await open(`${said.url}/console/login`, { width: 1024, height: 768, dark: true });
+  await middle.context().addCookies(cookies);
   const rooms = ["", "/tasks", story, "/conversations", "/streams", "/topics", "/dead-letters", "/agents", "/limits",
     "/search?q=U0ALEX"];
-  for (const [shape, window] of [["narrow", page], ["wide", wide]]) {
+  for (const [shape, window] of [["narrow", page], ["middle", middle], ["wide", wide]]) {
     for (const room of rooms) {
       await window.goto(`${said.url}/console${room}`);
       await window.locator("h1").waitFor();
@@ -31,6 +33,9 @@ await journey(async ({ said, open, look }) => {
       assert.ok(over <= 0, `${room} is ${over} px too wide on a ${shape} screen`);
       const cut = await window.locator(".scroll").evaluateAll((all) => all.some((one) => one.scrollWidth > one.clientWidth));
       assert.ok(!cut, `a table of ${room} is cut off on a ${shape} screen`);
+      const owners = await window.locator("th", { hasText: /^(Owner|Caller)$/ }).evaluateAll((all) =>
+        all.map((one) => one.getBoundingClientRect().width));
+      if (shape !== "narrow") assert.ok(owners.every((width) => width > 100), `${room}: owners have ${owners} px`);
       const away = await window.locator(".top nav a").evaluateAll((all) => all.filter((one) => {
         const { left, right } = one.getBoundingClientRect();
         return left < 0 || right > innerWidth;
