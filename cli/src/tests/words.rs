@@ -290,7 +290,7 @@ pub(super) const LOGGED: Told = &[
     ),
     (
         "head_too_large",
-        "The path and the headers have more than 32 KiB together, or there are more than 100 headers.",
+        "By HTTP/1.1: the path and the headers have more than 32 KiB together, or there are more than 100 headers.",
     ),
     ("nowhere", "There is no such address here."),
     (

@@ -7,7 +7,7 @@ use super::session::{Rights, Session};
 use super::sign_in;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, COOKIE, HOST, ORIGIN};
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -129,13 +129,20 @@ pub(super) async fn guard(
         visitor.mark = console.feed.mark(console.zone.hub.store().as_ref());
     }
     let (deed, subject) = deed(&method, uri.path());
-    let response = match admitted(&visitor, request).await {
+    let visitor = Arc::new(visitor);
+    let mut response = match admitted(&visitor, request).await {
         Ok(mut request) => {
-            request.extensions_mut().insert(Arc::new(visitor));
+            request.extensions_mut().insert(Arc::clone(&visitor));
             next.run(request).await
         }
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     };
+    // An address that does not fit is refused before any page of ours is asked.
+    if response.status() == StatusCode::BAD_REQUEST
+        && !response.headers().contains_key(CONTENT_SECURITY_POLICY)
+    {
+        response = layout::problem(&console, Some(&visitor), &Problem::Nothing("page"));
+    }
     let outcome = outcome(response.status());
     visit.note(&console, &session, deed, subject, outcome);
     response

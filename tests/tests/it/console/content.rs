@@ -231,3 +231,23 @@ async fn nobody_takes_all_the_places_of_those_who_look() {
         assert_eq!(window.text().await, "retry: 3000\n\n");
     }
 }
+
+#[tokio::test]
+async fn an_address_that_fits_nothing_is_answered_by_a_page_of_ours() {
+    let place = Place::new().await;
+    let cookies = place.by_link().await;
+    for path in [
+        "/console/tasks/%ff",
+        "/console/tasks/x/files/message/abc/0",
+        "/console/tasks/x/files/message/0/99999999999999999999999",
+    ] {
+        let answer = place.get(path, &cookies).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
+        assert!(
+            answer.headers.contains_key(CONTENT_SECURITY_POLICY),
+            "{path}"
+        );
+        let text = answer.text().await;
+        assert!(text.contains("Nothing here"), "{path}: {text}");
+    }
+}
