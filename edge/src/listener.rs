@@ -58,9 +58,9 @@ pub enum TurnedAway {
     TooSlow,
     /// It does not say for which one host it is, as HTTP/1.1 wants. 400.
     BadHost,
-    /// What came is no head of a request. 400, and the connection ends.
+    /// What came first on a connection of HTTP/1.1 is no head of a request. 400, and the connection ends.
     Unreadable,
-    /// Its path or its headers are longer, or more, than is allowed. 431, and the connection ends.
+    /// As before, but its path or its headers are longer, or more, than is allowed. 431.
     HeadTooLarge,
 }
 
