@@ -12,6 +12,7 @@ pub(crate) mod jwt;
 mod keys;
 mod known;
 mod metadata;
+mod question;
 #[cfg(test)]
 mod tests;
 

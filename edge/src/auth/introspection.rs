@@ -4,7 +4,7 @@
 
 use super::jwt::{Confirmation, Expect, Seconds, Words, check_names};
 use super::known::TokenHash;
-use super::{Identity, Refusal, reason};
+use super::{Identity, Refusal, question, reason};
 use crate::capped;
 use crate::secret::Secret;
 use base64::Engine;
@@ -87,7 +87,7 @@ impl Introspector {
             .append_pair("token", token)
             .append_pair("token_type_hint", "access_token")
             .finish();
-        let sent = self
+        let asked = self
             .http
             .post(self.url.clone())
             .header(http::header::AUTHORIZATION, self.authorization.clone())
@@ -96,9 +96,8 @@ impl Introspector {
                 http::header::CONTENT_TYPE,
                 "application/x-www-form-urlencoded",
             )
-            .body(form)
-            .send();
-        let answer = match sent.await.and_then(reqwest::Response::error_for_status) {
+            .body(form);
+        let answer = match question::put(asked).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!(url = %self.url, %error, "introspection failed");

@@ -1,7 +1,7 @@
 //! What an issuer says about itself (OpenID Connect Discovery, RFC 8414): where its keys are, and where people
 //! sign in. Whose tokens are believed is decided elsewhere.
 
-use super::safe_url;
+use super::{question, safe_url};
 use crate::capped;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -106,8 +106,7 @@ pub(super) async fn of(
 }
 
 pub(super) async fn get(url: &Url, http: &reqwest::Client) -> Result<Bytes, String> {
-    let sent = http.get(url.clone()).send().await;
-    let answer = sent.and_then(reqwest::Response::error_for_status);
+    let answer = question::put(http.get(url.clone())).await;
     let answer = answer.map_err(|error| error.to_string())?;
     let body = capped::whole(answer, LARGEST).await;
     body.map_err(|cut| format!("{cut:?}"))

@@ -353,6 +353,45 @@ async fn that_the_issuer_is_down_is_not_remembered_against_a_token() {
     assert!(show(&auth, "t").await.is_ok());
 }
 
+/// An issuer that answers one question on a connection, and closes it when the next one comes.
+async fn one_answer_a_connection() -> String {
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut socket = BufReader::new(socket);
+                let (mut line, mut length) = (String::new(), 0);
+                while socket.read_line(&mut line).await.unwrap() > 2 {
+                    let told = line.to_ascii_lowercase();
+                    if let Some(told) = told.strip_prefix("content-length:") {
+                        length = told.trim().parse().unwrap();
+                    }
+                    line.clear();
+                }
+                let mut body = vec![0; length];
+                socket.read_exact(&mut body).await.unwrap();
+                let said = json!({"active": true, "sub": "ada"}).to_string();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", said.len());
+                socket.write_all((head + &said).as_bytes()).await.unwrap();
+                socket.read_u8().await.unwrap();
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn an_issuer_that_closes_a_connection_as_it_is_used_is_asked_again() {
+    let url = one_answer_a_connection().await;
+    let auth = asking(&url, &Clock::set(NOW));
+    for token in ["first", "second", "third"] {
+        let known = show(&auth, token).await.map(|_| ());
+        assert_eq!(known, Ok(()), "{token}");
+    }
+}
+
 #[tokio::test]
 async fn keys_are_found_by_the_issuers_metadata() {
     let (remote, url) = Remote::start().await;

@@ -5,13 +5,12 @@ use super::peers::{program, python};
 use super::soon;
 use super::tokens::{AUDIENCE, TestIssuer};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::sync::{oneshot, watch};
 
@@ -30,17 +29,23 @@ pub(crate) fn binary() -> PathBuf {
     binary
 }
 
-/// A loopback port that nobody has. Ports that the system hands out begin above these, and tests that
-/// run at once have process ids apart from each other, so nobody takes it before it is used.
+/// A loopback port that is this test's until it ends, also while nobody listens on it: each port has a file, and
+/// whoever holds its lock has the port. Ports that the system hands out begin above these.
 pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let mine = u16::try_from(std::process::id() % 1000).unwrap() * 10;
-    loop {
-        let port = 10_000 + (mine + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
+    static MINE: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join("interzone-test-ports");
+    fs::create_dir_all(&folder).unwrap();
+    // Each test looks from a place of its own on, so that most find one at once.
+    let first = u16::try_from(std::process::id() % 1000).unwrap() * 10;
+    for port in (0..10_000).map(|step| 10_000 + (first + step) % 10_000) {
+        let file = File::create(folder.join(port.to_string())).unwrap();
+        if file.try_lock().is_err() || TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err() {
+            continue;
         }
+        MINE.lock().unwrap().push(file);
+        return port;
     }
+    panic!("ten thousand ports are taken");
 }
 
 /// What zones of one test share: a folder, a certificate authority, an issuer.
