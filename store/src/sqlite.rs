@@ -13,6 +13,7 @@ mod apply;
 mod blobs;
 mod cache;
 mod commit;
+mod events;
 mod fault;
 mod job;
 mod open;

@@ -3,13 +3,11 @@
 use super::commit::Step;
 use super::fault::Outcome;
 use super::job::Session;
-use super::{blobs, outbox, streams, talks, tasks, topics, work};
+use super::{blobs, events, outbox, streams, talks, tasks, topics, work};
 use interzone_hub::Push;
-use interzone_hub::ports::{ClaimKey, EventRow, Op, StoreError, Wake};
+use interzone_hub::ports::{ClaimKey, Op, StoreError};
 use interzone_protocol::vocab::Timestamp;
 use rusqlite::params;
-
-use crate::codec::column;
 
 /// Applies one operation.
 pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Outcome<()> {
@@ -40,7 +38,7 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
         Op::PutBlob { blob, .. } => blobs::put(session, subject, blob),
         Op::CreateStream(stream) => streams::create(session, stream, text),
         Op::UpdateStream(stream) => streams::update(session, stream, text),
-        Op::AppendEvent(event) => append(session, at, event, (subject, text), step.wakes),
+        Op::AppendEvent(event) => events::append(session, at, event, step),
         Op::QueueWork {
             task_id,
             agent,
@@ -99,25 +97,6 @@ fn claim_key(session: &Session<'_>, claim: &ClaimKey, at: Timestamp) -> Outcome<
         value: value.unwrap_or_default(),
     }
     .into())
-}
-
-fn append(
-    session: &mut Session<'_>,
-    at: Timestamp,
-    event: &EventRow,
-    (subject, body): (Option<&str>, Option<&str>),
-    wakes: bool,
-) -> Outcome<()> {
-    let sql = "INSERT INTO events (subject, seq, at, body) VALUES (?1, ?2, ?3, ?4)";
-    session.run(
-        sql,
-        params![subject, column(event.seq), at.as_millis(), body],
-    )?;
-    if wakes {
-        let wake = Wake::Subject(event.subject.clone(), event.seq);
-        session.wakes.named.push(wake);
-    }
-    Ok(())
 }
 
 fn put_push(session: &Session<'_>, push: &Push, events: Option<&str>) -> Outcome<()> {

@@ -13,7 +13,7 @@ use rusqlite::{Connection, params};
 const PIECE: usize = 128 * 1024;
 
 /// How much memory, in KiB, pages may take meanwhile.
-const LITTLE: i64 = 512;
+const LITTLE: i64 = 256;
 
 /// Writes a blob, unless it is there.
 pub(super) fn put(session: &Session<'_>, subject: Option<&str>, blob: &Blob) -> Outcome<()> {

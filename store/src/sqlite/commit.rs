@@ -1,9 +1,9 @@
 //! A commit on its way to the writer: everything that costs time without the database is done here,
 //! on the caller's side.
 
-use super::apply;
 use super::fault::Outcome;
 use super::job::Session;
+use super::{apply, events};
 use crate::codec::{column, to_text};
 use interzone_hub::ports::{Commit, Fence, Op, StoreError};
 use interzone_hub::{SignalBody, Subject};
@@ -31,13 +31,15 @@ pub(super) struct Step {
     pub(super) more: Option<String>,
     /// Whether those who watch are woken: once for all events of a subject, by the last.
     pub(super) wakes: bool,
+    /// Whether the log that it adds to begins with this commit.
+    pub(super) begins: bool,
 }
 
 impl Prepared {
     pub(super) fn new(commit: Commit) -> Result<Self, StoreError> {
         let changed = changed(&commit.ops);
         let steps = commit.ops.into_iter().map(Step::new);
-        let mut steps: Vec<Step> = steps.collect::<Result<_, _>>()?;
+        let mut steps = events::gather(steps.collect::<Result<_, _>>()?);
         wake_once(&mut steps);
         Ok(Self {
             changed,
@@ -162,6 +164,7 @@ impl Step {
             text,
             more,
             wakes: true,
+            begins: false,
         })
     }
 

@@ -1,10 +1,10 @@
 //! Removing what need not be kept any longer, a bounded number of things at a time, each found by an
 //! index.
 
-use super::blobs;
 use super::fault::Outcome;
 use super::job::Session;
 use super::topics;
+use super::{blobs, events};
 use crate::codec::{column, word};
 use interzone_hub::{Purged, Retention};
 use interzone_protocol::vocab::Timestamp;
@@ -103,13 +103,11 @@ impl Sweep<'_, '_> {
 
     /// Removes events of a subject; answers whether all are gone.
     fn events_of(&mut self, subject: &str) -> Outcome<bool> {
-        let sql = "DELETE FROM events WHERE row IN \
-            (SELECT row FROM events WHERE subject = ?1 ORDER BY seq LIMIT ?2)";
-        let values = params![subject, column(self.left as u64)];
-        let removed = self.session.run(sql, values)?;
-        self.purged.events += removed as u64;
-        let all = removed < self.left;
-        self.left = self.left.saturating_sub(removed);
+        let removed = events::remove(self.session, subject, self.left)?;
+        self.purged.events += removed.events;
+        let all = removed.rows < self.left;
+        let events = usize::try_from(removed.events).unwrap_or(usize::MAX);
+        self.left = self.left.saturating_sub(events);
         Ok(all)
     }
 
@@ -221,8 +219,8 @@ impl Sweep<'_, '_> {
 
     /// Pairs that are too old, and the oldest of those that are too many: their rows are numbered.
     fn pairs(&mut self, before: i64, most: u64) -> Outcome<()> {
-        let old = "DELETE FROM pairs WHERE row IN (SELECT row FROM pairs \
-            INDEXED BY pairs_age WHERE at <= ?1 LIMIT ?2)";
+        let old = "DELETE FROM pairs WHERE row IN (SELECT row FROM \
+            (SELECT row, at FROM pairs ORDER BY row LIMIT ?2) WHERE at <= ?1)";
         let many = "DELETE FROM pairs WHERE row IN (SELECT row FROM pairs \
             WHERE row <= (SELECT max(row) FROM pairs) - ?1 ORDER BY row LIMIT ?2)";
         for (sql, bound) in [(old, before), (many, column(most))] {

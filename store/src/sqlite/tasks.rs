@@ -2,12 +2,12 @@
 
 use super::SqliteStore;
 use super::apply::once;
-use super::blobs;
 use super::cache::Found;
 use super::commit::Prepared;
 use super::fault::Outcome;
 use super::job::Session;
 use super::rows::{all, first, optional_text, text};
+use super::{blobs, events};
 use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, TaskStore};
@@ -15,7 +15,7 @@ use interzone_hub::{BlobId, BlobText, Event, Packed, Push, Subject, Task, TaskQu
 use interzone_protocol::vocab::{
     Artifact, Message, Metadata, Priority, TaskId, TaskState, Timestamp,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl TaskStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Event>, StoreError> {
         let subject = subject.clone();
-        self.read(move |connection| read_events(connection, &subject, after, limit))
+        self.read(move |connection| events::read(connection, &subject, after, limit))
             .await
     }
 
@@ -177,25 +177,6 @@ fn read_task(row: &Row<'_>) -> Outcome<Task> {
         pushes: count("task", row.get(13)?)?,
         metadata: from_optional_text("task", optional_text(row, 14)?)?,
         status: from_optional_text("task", optional_text(row, 15)?)?,
-    })
-}
-
-fn read_events(
-    connection: &Connection,
-    subject: &Subject,
-    after: u64,
-    limit: usize,
-) -> Outcome<Vec<Event>> {
-    let sql = "SELECT seq, at, body FROM events \
-        WHERE subject = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
-    let values = params![subject.key(), column(after), column(limit as u64)];
-    all(connection, sql, values, |row| {
-        Ok(Event {
-            subject: subject.clone(),
-            seq: count("event", row.get(0)?)?,
-            at: moment(row.get(1)?),
-            body: from_text("event", text(row, 2)?)?,
-        })
     })
 }
 

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 mod blobs;
 mod coherence;
+mod events;
 mod groups;
 mod log;
 mod opening;

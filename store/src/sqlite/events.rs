@@ -1,0 +1,150 @@
+//! The logs of tasks and streams. Events that a commit adds to one log are one row, for a row and its place in the
+//! index cost more than most events.
+//!
+//! What an event means is not known here.
+
+use super::apply::once;
+use super::commit::Step;
+use super::fault::Outcome;
+use super::job::Session;
+use super::rows::text;
+use crate::codec::{column, count, from_text, moment};
+use interzone_hub::ports::{EventRow, Op, Wake};
+use interzone_hub::{Event, Subject};
+use interzone_protocol::vocab::Timestamp;
+use rusqlite::{Connection, params};
+
+/// What stands between the bodies of one row: no JSON has it, neither in its strings nor around them.
+const BETWEEN: char = '\u{1e}';
+
+/// The longest row that another event is added to, in bytes, so that whoever wants one event does not read many.
+const FULL: usize = 4096;
+
+/// Leaves one step for events that follow each other in one log: that of the last, with the bodies of all.
+pub(super) fn gather(steps: Vec<Step>) -> Vec<Step> {
+    let mut gathered: Vec<Step> = Vec::with_capacity(steps.len());
+    let (mut newest, mut made) = (None, None);
+    for mut step in steps {
+        if let Op::CreateTask(task) = &step.op {
+            made = Some(Subject::Task(task.id.clone()));
+        }
+        if let Op::AppendEvent(event) = &step.op {
+            step.begins = made.as_ref() == Some(&event.subject);
+            let before = newest.and_then(|place: usize| gathered.get_mut(place));
+            if let Some(before) = before.filter(|before| goes_on(before, event)) {
+                let mut bodies = before.text.take().unwrap_or_default();
+                bodies.push(BETWEEN);
+                bodies.push_str(step.text.as_deref().unwrap_or_default());
+                step.text = Some(bodies);
+                *before = step;
+                continue;
+            }
+            newest = Some(gathered.len());
+        }
+        gathered.push(step);
+    }
+    gathered
+}
+
+/// Whether an event is the next after these, and they have room for it.
+fn goes_on(before: &Step, event: &EventRow) -> bool {
+    let room = before.text.as_ref().is_some_and(|text| text.len() < FULL);
+    match &before.op {
+        Op::AppendEvent(last) => {
+            room && last.subject == event.subject && last.seq.checked_add(1) == Some(event.seq)
+        }
+        _ => false,
+    }
+}
+
+/// Adds the events of a step.
+pub(super) fn append(
+    session: &mut Session<'_>,
+    at: Timestamp,
+    last: &EventRow,
+    step: &Step,
+) -> Outcome<()> {
+    let bodies = step.text.as_deref().unwrap_or_default();
+    let (seq, at) = (column(last.seq), at.as_millis());
+    if step.begins {
+        let sql = "INSERT INTO events (subject, seq, at, body) VALUES (?1, ?2, ?3, ?4)";
+        session.run(sql, params![step.subject, seq, at, bodies])?;
+    } else {
+        once(add(session, step, (seq, at), bodies)?)?;
+    }
+    if step.wakes {
+        let wake = Wake::Subject(last.subject.clone(), last.seq);
+        session.wakes.named.push(wake);
+    }
+    Ok(())
+}
+
+/// Adds events to a log that may have some; answers whether it did. No event of another row may have one of their
+/// numbers. A log grows at its end, so there is mostly no row to look at.
+fn add(session: &Session<'_>, step: &Step, (seq, at): (i64, i64), bodies: &str) -> Outcome<usize> {
+    let sql = "INSERT INTO events (subject, seq, at, body) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS \
+        (SELECT 1 FROM events WHERE subject = ?1 AND seq >= ?5 \
+         AND seq - (length(body) - length(replace(body, char(30), ''))) <= ?2)";
+    let first = seq.saturating_sub(column(others(bodies)));
+    session.run(sql, params![step.subject, seq, at, bodies, first])
+}
+
+/// The next events of a log.
+pub(super) fn read(
+    connection: &Connection,
+    subject: &Subject,
+    after: u64,
+    limit: usize,
+) -> Outcome<Vec<Event>> {
+    let sql = "SELECT seq, at, body FROM events \
+        WHERE subject = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+    let values = params![subject.key(), column(after), column(limit as u64)];
+    let mut events = Vec::new();
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(values)?;
+    while events.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let last: u64 = count("event", row.get(0)?)?;
+        let at = moment(row.get(1)?);
+        let bodies = text(row, 2)?;
+        let first = last.saturating_sub(others(bodies));
+        let numbered = (first..).zip(bodies.split(BETWEEN));
+        let wanted = numbered.skip_while(|(seq, _)| *seq <= after);
+        for (seq, body) in wanted.take(limit - events.len()) {
+            events.push(Event {
+                subject: subject.clone(),
+                seq,
+                at,
+                body: from_text("event", body)?,
+            });
+        }
+    }
+    Ok(events)
+}
+
+/// How many bodies stand before the last.
+fn others(bodies: &str) -> u64 {
+    bodies.matches(BETWEEN).count() as u64
+}
+
+/// What was removed.
+pub(super) struct Removed {
+    pub(super) rows: usize,
+    pub(super) events: u64,
+}
+
+/// Removes the oldest events of a log, at most so many rows of them.
+pub(super) fn remove(session: &Session<'_>, subject: &str, most: usize) -> Outcome<Removed> {
+    let sql = "DELETE FROM events WHERE row IN \
+        (SELECT row FROM events WHERE subject = ?1 ORDER BY seq LIMIT ?2) \
+        RETURNING length(body) - length(replace(body, char(30), '')) + 1";
+    let values = params![subject, column(most as u64)];
+    let removed: Vec<u64> = session.all(sql, values, |row| {
+        count("event", row.get(0)?).map_err(Into::into)
+    })?;
+    Ok(Removed {
+        rows: removed.len(),
+        events: removed.iter().sum(),
+    })
+}
