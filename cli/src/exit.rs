@@ -113,7 +113,7 @@ impl Failure {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Lacks { lacking, .. } => Some(format!(
-                "use a client that may, or make one with all that it needs and this: interzone client add --name NAME --scope {}",
+                "use a client that may, or make one: interzone client add --name NAME --scope {}, with whatever else it needs",
                 lacking.join(" --scope ")
             )),
             _ => None,

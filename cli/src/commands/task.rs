@@ -74,7 +74,7 @@ enum Action {
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
         /// At most so many
-        #[arg(long, value_name = "COUNT")]
+        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
         limit: Option<u32>,
         /// Where the page before ended
         #[arg(long, value_name = "CURSOR")]

@@ -34,13 +34,21 @@ pub(in crate::console) async fn page(
 
 async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Html, Problem> {
     let hub = &console.zone.hub;
-    let states = match asked.get("state") {
-        Some(WAITING) => vec![TaskState::InputRequired, TaskState::AuthRequired],
-        Some(name) => TaskState::from_name(name).into_iter().collect(),
-        None => Vec::new(),
-    };
     let mut out = Html::new();
     html!(out, "<h1>Tasks</h1>"[filters(console, asked)]);
+    let states = match asked.get("state") {
+        Some(WAITING) => vec![TaskState::InputRequired, TaskState::AuthRequired],
+        Some(name) => match TaskState::from_name(name) {
+            Some(state) => vec![state],
+            // To show all would look as if they were in a state of this name.
+            None => {
+                html!(out, "<section class=\"card\"><p>No state is called “" (name)
+                    "”. Choose one of those above.</p></section>");
+                return Ok(out);
+            }
+        },
+        None => Vec::new(),
+    };
     let owner = match asked.get("owner").map(|word| console.names.meant(word)) {
         None => None,
         Some(owners) => match owners.as_slice() {

@@ -131,6 +131,7 @@ async fn tasks_are_shown_a_page_at_a_time() {
         ("state=completed", 1),
         ("state=completed&owner=nobody", 0),
         ("state=waiting", 0),
+        ("state=nonsense", 0),
         ("agent=demo&state=completed", 1),
         ("agent=other", 0),
         ("after=nonsense", 50),
@@ -141,6 +142,8 @@ async fn tasks_are_shown_a_page_at_a_time() {
             .await;
         assert_eq!(rows(&page).len(), count, "{query}");
     }
+    let page = place.page("/console/tasks?state=%3Cb%3E", &cookie).await;
+    assert!(page.contains("No state is called “&lt;b&gt;”"), "{page}");
     let overview = place.page("/console", &cookie).await;
     assert_eq!(rows(&overview).len(), 25);
     assert!(
