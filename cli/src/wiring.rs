@@ -18,7 +18,7 @@ mod works;
 pub(crate) use error::StartError;
 pub(crate) use identity::scopes;
 pub(crate) use signals::Signals;
-pub(crate) use store::records;
+pub(crate) use store::{records, store_is_current};
 pub(crate) use verification::{Verifying, whose_token, workspaces, zone_client, zone_scopes};
 
 use crate::config::{Config, LogConfig, LogFormat, TlsConfig};

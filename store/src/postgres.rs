@@ -35,6 +35,7 @@ use pipeline::begin_with;
 use session::{Done, Session};
 use std::fmt;
 use tokio::time::timeout;
+use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
 /// The hub's ports on PostgreSQL 15 or newer, shared by any number of nodes.
@@ -59,6 +60,23 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
+/// One connection to a server that can be used.
+async fn first_look(
+    url: &str,
+    options: &PostgresOptions,
+) -> Result<(Connector, Client, connect::AbortUnlessKept), StoreError> {
+    let target = Target::new(url, options)?;
+    let connector = Connector::new(&target, options)?;
+    let opened = timeout(options.acquire_timeout, connector.open(None));
+    let (client, driver) = opened
+        .await
+        .map_err(|_| StoreError::Unavailable("PostgreSQL did not answer in time".to_owned()))?
+        .map_err(|error| fault::cannot_connect(&error))?;
+    let driver = connect::AbortUnlessKept(Some(driver));
+    connector.inspect(&client).await?;
+    Ok((connector, client, driver))
+}
+
 impl PostgresStore {
     /// Connects to a server, and brings its tables to this version. Any number of nodes may do so at
     /// once.
@@ -66,21 +84,23 @@ impl PostgresStore {
     /// # Errors
     /// The URL or the server cannot be used, or it cannot be reached now.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
-        let target = Target::new(url, &options)?;
-        let connector = Connector::new(&target, &options)?;
-        let opened = timeout(options.acquire_timeout, connector.open(None));
-        let (client, driver) = opened
-            .await
-            .map_err(|_| StoreError::Unavailable("PostgreSQL did not answer in time".to_owned()))?
-            .map_err(|error| fault::cannot_connect(&error))?;
-        let driver = connect::AbortUnlessKept(Some(driver));
-        connector.inspect(&client).await?;
+        let (connector, client, driver) = first_look(url, &options).await?;
         schema::migrate(&client, &options.schema).await?;
         drop((client, driver));
         let schema = options.schema.clone();
         let session = Session::new(&connector, options)?;
         let wakes = Wakes::start(connector, &schema, session.tag());
         Ok(Self { session, wakes })
+    }
+
+    /// Whether a server has the tables of this version. Nothing is changed: older ones stay, for the nodes that
+    /// use them.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::connect`].
+    pub async fn is_current(url: &str, options: PostgresOptions) -> Result<bool, StoreError> {
+        let (_, client, _driver) = first_look(url, &options).await?;
+        schema::is_current(&client, &options.schema).await
     }
 
     /// Ends all connections; calls that are under way fail.

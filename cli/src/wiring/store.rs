@@ -69,6 +69,17 @@ pub(crate) async fn records(config: &StoreConfig) -> Result<Arc<dyn Keep>, Store
     Ok(Arc::new(StoreKeep(records)))
 }
 
+/// Whether the store has the tables of this version. Nothing is changed.
+///
+/// # Errors
+/// The store cannot be used.
+pub(crate) async fn store_is_current(config: &StoreConfig) -> Result<bool, StoreError> {
+    match &config.url {
+        StoreUrl::Sqlite(path) => SqliteRecords::is_current(path).await,
+        StoreUrl::Postgres(url) => PostgresStore::is_current(url.expose(), postgres(config)).await,
+    }
+}
+
 /// All records, which may be read while a server runs on the same store.
 ///
 /// # Errors

@@ -16,12 +16,23 @@ const VERSIONS: [&str; 4] = [
 /// The lock that keeps two nodes from doing this at once, whatever their schemas: it is short.
 const LOCK: i64 = 0x1_a7e2_0e5e;
 
+/// The version that this program writes.
+fn newest() -> i32 {
+    i32::try_from(VERSIONS.len()).unwrap_or(i32::MAX)
+}
+
+/// Whether the tables are of this version. Nothing is written.
+pub(super) async fn is_current(client: &Client, schema: &str) -> Result<bool, StoreError> {
+    let known = newest();
+    Ok(checked_version(client, schema, known).await? == known)
+}
+
 /// Brings the tables to this version, unless they are there already.
 pub(super) async fn migrate(client: &Client, schema: &str) -> Result<(), StoreError> {
-    let known = i32::try_from(VERSIONS.len()).unwrap_or(i32::MAX);
-    if checked_version(client, schema, known).await? == known {
+    if is_current(client, schema).await? {
         return Ok(());
     }
+    let known = newest();
     // Waiting for another node's turn and building indexes may take longer than a call may.
     let begin = format!(
         "BEGIN; SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = '600s'; \

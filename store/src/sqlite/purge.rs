@@ -219,8 +219,8 @@ impl Sweep<'_, '_> {
 
     /// Pairs that are too old, and the oldest of those that are too many: their rows are numbered.
     fn pairs(&mut self, before: i64, most: u64) -> Outcome<()> {
-        let old = "DELETE FROM pairs WHERE row IN (SELECT row FROM \
-            (SELECT row, at FROM pairs ORDER BY row LIMIT ?2) WHERE at <= ?1)";
+        let old = "DELETE FROM pairs WHERE row IN (SELECT row FROM pairs \
+            INDEXED BY pairs_age WHERE at <= ?1 LIMIT ?2)";
         let many = "DELETE FROM pairs WHERE row IN (SELECT row FROM pairs \
             WHERE row <= (SELECT max(row) FROM pairs) - ?1 ORDER BY row LIMIT ?2)";
         for (sql, bound) in [(old, before), (many, column(most))] {

@@ -4,7 +4,7 @@ use super::report::Report;
 use super::wire::{Seen, Unseen, Wire};
 use super::zones;
 use crate::config::{PolicyConfig, SlackConfig, SlackMode, StoreUrl, VerifyConfig};
-use crate::wiring::workspaces;
+use crate::wiring::{store_is_current, workspaces};
 use interzone_edge::Secret;
 use interzone_verification::slack::{EVENTS, SCOPES};
 use url::Host;
@@ -61,6 +61,14 @@ async fn installed(config: &VerifyConfig, report: &mut Report) {
             NAME,
             "there is no store yet",
             "start the zone, and open /slack/install",
+        );
+        return;
+    }
+    if let Ok(false) = store_is_current(&config.store).await {
+        report.skip(
+            NAME,
+            "the store has tables of an older version",
+            "look again when the zone has started",
         );
         return;
     }

@@ -33,6 +33,23 @@ pub(super) async fn store(config: &StoreConfig, report: &mut Report) {
         }
         return;
     }
+    match wiring::store_is_current(config).await {
+        Ok(true) => {}
+        // To open it would change it, perhaps under a node of the older version.
+        Ok(false) => {
+            return report.pass(
+                "store",
+                "answers; its tables are made or renewed at the next start, so keep a copy of what is there",
+            );
+        }
+        Err(error) => {
+            return report.fail(
+                "store",
+                error.to_string(),
+                "correct [store], or bring it up",
+            );
+        }
+    }
     let answer = async {
         let keep = wiring::records(config)
             .await

@@ -62,6 +62,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 return Err(LineError::TooLong(self.most));
             }
             let taken = piece.get(..room).unwrap_or(piece);
+            if self.line.len() >= KEPT {
+                // All the room that it may need, once: memory that nothing is written to costs nothing, and each
+                // step of growing would leave a copy behind.
+                self.line.reserve_exact(room);
+            }
             self.line.extend_from_slice(taken);
             let used = piece.len().saturating_add(usize::from(end.is_some()));
             self.from.consume(used);

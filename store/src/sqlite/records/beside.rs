@@ -22,6 +22,16 @@ pub struct SqliteRecords {
 }
 
 impl SqliteRecords {
+    /// Whether the database in this file has the tables of this version. Nothing is changed: what is older
+    /// stays so, whoever has it open.
+    ///
+    /// # Errors
+    /// It is not ours, of a newer version, or cannot be read.
+    pub async fn is_current(path: impl AsRef<Path>) -> Result<bool, StoreError> {
+        let path = path.as_ref().to_owned();
+        blocking(move || is_there(&path)).await
+    }
+
     /// Opens the records of the database in this file. A file that is not there yet, or of an older
     /// version, is first made or brought up to date, as a server does when it starts; for that, no
     /// server may run on it.
@@ -30,9 +40,7 @@ impl SqliteRecords {
     /// As [`SqliteStore::open`].
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
-        let looked_at = path.clone();
-        let ready = blocking(move || is_there(&looked_at)).await?;
-        if !ready {
+        if !Self::is_current(&path).await? {
             let whole = SqliteStore::open(&path, SqliteOptions::default()).await?;
             whole.close().await;
         }
