@@ -168,3 +168,36 @@ fn a_zone_that_is_not_believed_is_not_one_that_is_not_there() {
     assert_eq!(elsewhere.code, Some(3), "{}", elsewhere.stderr);
     assert!(elsewhere.stderr.contains("--ca"), "{}", elsewhere.stderr);
 }
+
+#[test]
+fn the_doctor_leaves_an_older_store_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("interzone.toml");
+    fs::write(
+        &file,
+        "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n[execution]\nlisten = \"127.0.0.1:1\"\n",
+    )
+    .unwrap();
+    interzone_edge::tls::DevCa::open_or_make(folder.path(), &[]).unwrap();
+    let added = run(&[
+        "client",
+        "add",
+        "--name",
+        "a",
+        "--config",
+        file.to_str().unwrap(),
+    ]);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    // The header of a SQLite file has what its program says of itself, four bytes from the 60th on.
+    let store = folder.path().join("interzone.db");
+    let mut bytes = fs::read(&store).unwrap();
+    bytes[63] -= 1;
+    fs::write(&store, &bytes).unwrap();
+    let (_, report) = doctor(&file);
+    assert_eq!(verdict(&report, "store"), "pass", "{report:#}");
+    assert!(
+        report.to_string().contains("renewed at the next start"),
+        "{report:#}"
+    );
+    assert_eq!(fs::read(&store).unwrap(), bytes);
+}

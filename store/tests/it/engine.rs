@@ -3,7 +3,7 @@
 use interzone_hub::ports::Store;
 use interzone_hub::{IdSource, RandomIds};
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
-use interzone_store::sqlite::{SqliteOptions, SqliteStore};
+use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,6 +69,17 @@ impl Engine {
         }
     }
 
+    /// Whether the tables of this version are there.
+    pub(crate) async fn is_current(&self) -> bool {
+        let looked = match &*self.0 {
+            Place::Sqlite { folder, .. } => SqliteRecords::is_current(folder.file()).await,
+            Place::Postgres { url, schema } => {
+                PostgresStore::is_current(url, postgres_options(schema)).await
+            }
+        };
+        looked.unwrap()
+    }
+
     /// Whether several processes may use the store at once.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(&*self.0, Place::Postgres { .. })
@@ -102,7 +113,12 @@ impl Engine {
 
 /// A node of a PostgreSQL store, with connections that [`kill_connections`] finds by its schema.
 pub(crate) async fn postgres_node(url: &str, schema: &str) -> PostgresStore {
-    let options = PostgresOptions {
+    let options = postgres_options(schema);
+    PostgresStore::connect(url, options).await.unwrap()
+}
+
+fn postgres_options(schema: &str) -> PostgresOptions {
+    PostgresOptions {
         schema: schema.to_owned(),
         application_name: schema.to_owned(),
         // Few: many tests share the server.
@@ -112,8 +128,7 @@ pub(crate) async fn postgres_node(url: &str, schema: &str) -> PostgresStore {
         statement_timeout: Duration::from_secs(60),
         lock_timeout: Duration::from_secs(60),
         ..PostgresOptions::default()
-    };
-    PostgresStore::connect(url, options).await.unwrap()
+    }
 }
 
 /// Cuts the connections of a node, and says how many.

@@ -17,6 +17,7 @@ contract!(
     takes_over_from_those_who_are_gone,
     keeps_what_was_counted,
     can_be_done_again_and_again,
+    is_not_done_by_a_look,
 );
 
 async fn keeps_everything(on: Engine) {
@@ -228,4 +229,12 @@ async fn can_be_done_again_and_again(on: Engine) {
         let again = store.commit(commit(vec![event(of_task("t"), 1)])).await;
         assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
     }
+}
+
+async fn is_not_done_by_a_look(on: Engine) {
+    // The second look would find what the first has made.
+    assert!(!on.is_current().await);
+    assert!(!on.is_current().await);
+    let _store = on.node().await;
+    assert!(on.is_current().await);
 }

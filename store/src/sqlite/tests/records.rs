@@ -38,7 +38,12 @@ async fn a_file_of_the_first_version_is_brought_up_to_date() {
         .unwrap();
     connection.pragma_update(None, "user_version", 1).unwrap();
     drop(connection);
+    // A look leaves it as it is.
+    for _ in 0..2 {
+        assert!(!SqliteRecords::is_current(folder.file()).await.unwrap());
+    }
     let records = SqliteRecords::open(folder.file()).await.unwrap();
+    assert!(SqliteRecords::is_current(folder.file()).await.unwrap());
     assert_eq!(records.record("kind", "key", at(0)).await.unwrap(), None);
 }
 
