@@ -110,8 +110,8 @@ fn the_doctor_names_every_file_that_is_not_there() {
     assert_eq!(nothing.code, Some(2), "{}", nothing.stderr);
 }
 
-#[test]
-fn the_doctor_knows_an_execution_zone_too() {
+/// A folder with the configuration of an Execution Zone that nobody has started, and that file.
+fn an_execution_zone() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("interzone.toml");
     fs::write(
@@ -119,6 +119,12 @@ fn the_doctor_knows_an_execution_zone_too() {
         "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n[execution]\nlisten = \"127.0.0.1:1\"\n",
     )
     .unwrap();
+    (folder, file)
+}
+
+#[test]
+fn the_doctor_knows_an_execution_zone_too() {
+    let (folder, file) = an_execution_zone();
     let files = interzone_edge::tls::DevCa::open_or_make(folder.path(), &[]).unwrap();
     let (code, report) = doctor(&file);
     assert_eq!(code, Some(0), "{report:#}");
@@ -171,13 +177,7 @@ fn a_zone_that_is_not_believed_is_not_one_that_is_not_there() {
 
 #[test]
 fn the_doctor_leaves_an_older_store_as_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("interzone.toml");
-    fs::write(
-        &file,
-        "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n[execution]\nlisten = \"127.0.0.1:1\"\n",
-    )
-    .unwrap();
+    let (folder, file) = an_execution_zone();
     interzone_edge::tls::DevCa::open_or_make(folder.path(), &[]).unwrap();
     let added = run(&[
         "client",

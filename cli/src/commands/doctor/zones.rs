@@ -33,33 +33,23 @@ pub(super) async fn store(config: &StoreConfig, report: &mut Report) {
         }
         return;
     }
-    match wiring::store_is_current(config).await {
-        Ok(true) => {}
-        // To open it would change it, perhaps under a node of the older version.
-        Ok(false) => {
-            return report.pass(
-                "store",
+    let answer = async {
+        // To open an older one would change it, perhaps under a node of that version.
+        let current = wiring::store_is_current(config).await;
+        if !current.map_err(|error| error.to_string())? {
+            return Ok(
                 "answers; its tables are made or renewed at the next start, so keep a copy of what is there",
             );
         }
-        Err(error) => {
-            return report.fail(
-                "store",
-                error.to_string(),
-                "correct [store], or bring it up",
-            );
-        }
-    }
-    let answer = async {
-        let keep = wiring::records(config)
-            .await
-            .map_err(|error| error.to_string())?;
+        let keep = wiring::records(config).await;
+        let keep = keep.map_err(|error| error.to_string())?;
         // A kind that nobody has: it is only asked whether there is an answer.
         let asked = keep.list("doctor").await;
-        asked.map(|_| ()).map_err(|error| error.to_string())
+        asked.map_err(|error| error.to_string())?;
+        Ok::<_, String>("opens and answers")
     };
     match answer.await {
-        Ok(()) => report.pass("store", "opens and answers"),
+        Ok(found) => report.pass("store", found),
         Err(error) => report.fail("store", error, "correct [store], or bring it up"),
     }
 }

@@ -5,7 +5,7 @@ use interzone_hub::Subject;
 use interzone_hub::ports::{StoreError, TaskStore};
 
 /// How many rows there are.
-async fn rows(folder: &Folder) -> i64 {
+fn rows(folder: &Folder) -> i64 {
     let connection = rusqlite::Connection::open(folder.file()).unwrap();
     let count = connection.query_row("SELECT count(*) FROM events", [], |row| row.get(0));
     count.unwrap()
@@ -24,7 +24,7 @@ async fn of_one_commit_are_one_row_for_each_log() {
         event("b", 2),
     ];
     store.commit(commit(ops)).await.unwrap();
-    assert_eq!(rows(&folder).await, 2);
+    assert_eq!(rows(&folder), 2);
     let of = |id: &str| Subject::Task(task(id).id);
     for id in ["a", "b"] {
         let read = store.events(&of(id), 0, 9).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_log_is_read_from_any_place_and_as_far_as_wanted() {
     let mut ops = vec![create("t")];
     ops.extend((1..=400).map(|seq| event("t", seq)));
     store.commit(commit(ops)).await.unwrap();
-    let rows = rows(&folder).await;
+    let rows = rows(&folder);
     assert!((2..100).contains(&rows), "many in a row, not all: {rows}");
     for after in [0, 1, 7, 199, 398, 399, 400, 500] {
         for limit in [0, 1, 3, 400, 1_000] {
