@@ -1,21 +1,24 @@
 //! What a node tells of itself: logs for whoever runs it, traces to a collector, numbers to whoever
 //! asks. It is set up once, at the start; nothing in here decides anything about a request.
 
+mod mark;
 mod metrics;
 #[cfg(test)]
 mod tests;
 mod traces;
 
+pub use mark::{Mark, mark};
 pub use metrics::{MEDIA_TYPE, Metrics, Open};
 pub use traces::{current, follow};
 
 use crate::Secret;
 use crate::tls::Trust;
+use mark::Marking;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::{Level, Subscriber};
-use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -131,7 +134,7 @@ where
 }
 
 /// Whether the log's filter wants lines of the audit. The subscriber itself cannot be asked: it says yes
-/// to whatever one of its layers may want, and a layer that is not there counts as one that wants all.
+/// to whatever one of its layers may want, and traces may want anything.
 pub(crate) fn audited() -> bool {
     AUDITED.load(Ordering::Relaxed)
 }
@@ -164,10 +167,15 @@ where
             filter: options.filter.clone(),
             source,
         })?;
-    // At their most talkative, libraries print what they send, and that is not ours to print.
+    // At their most talkative, libraries print what they send, and that is not ours to print. It can
+    // want any level: without that hint the other filter's would be lost.
     let discreet =
-        filter_fn(|meta| *meta.level() <= Level::DEBUG || meta.target().starts_with("interzone"));
-    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
+        filter_fn(|meta| *meta.level() <= Level::DEBUG || meta.target().starts_with("interzone"))
+            .with_max_level_hint(LevelFilter::TRACE);
+    let lines = tracing_subscriber::fmt::layer().with_writer(Marking {
+        inner: writer,
+        format: options.format,
+    });
     let lines = match options.format {
         LogFormat::Text => lines.with_ansi(options.colours).boxed(),
         LogFormat::Json => lines
@@ -183,8 +191,10 @@ where
             meta.is_span() && *meta.level() <= Level::INFO && meta.target().starts_with("interzone")
         }))
     });
+    // Traces below the lines: a layer that is not there counts as one that wants everything, and above
+    // them it would have each span and each small remark made that nobody sees.
     let subscriber = registry()
-        .with(lines.with_filter(filter.and(discreet)))
-        .with(traces);
+        .with(traces)
+        .with(lines.with_filter(filter.and(discreet)));
     Ok((subscriber, TelemetryGuard { traces: provider }))
 }

@@ -2,15 +2,18 @@
 
 use super::{
     LogFormat, LogOptions, OtlpOptions, TelemetryError, build, current, follow, lets_audit_through,
+    mark,
 };
 use crate::Secret;
-use crate::request::TraceParent;
+use crate::request::{Correlation, TraceParent};
 use crate::tls::{DevCa, ServerTls, TlsFiles, Trust};
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
 
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
@@ -66,6 +69,66 @@ fn lines_are_text_or_json() {
     assert_eq!(line["count"], 3);
     let text = said(&options(LogFormat::Text, "warn,interzone_edge=debug"), say);
     assert_eq!(text.lines().count(), 2, "{text}");
+}
+
+#[test]
+fn what_nobody_sees_is_not_even_made() {
+    for filter in ["info", "warn,interzone_edge=info"] {
+        let mut made = 0;
+        let mut count = || {
+            made += 1;
+            "a value that costs something"
+        };
+        said(&options(LogFormat::Text, filter), || {
+            assert!(!tracing::enabled!(Level::DEBUG), "{filter}");
+            assert!(tracing::enabled!(Level::INFO), "{filter}");
+            assert!(LevelFilter::current() <= LevelFilter::INFO, "{filter}");
+            tracing::debug!(value = count(), "too small to tell");
+        });
+        assert_eq!(made, 0, "{filter}");
+    }
+}
+
+#[test]
+fn lines_about_a_request_say_which() {
+    let (one, other) = (Correlation::given("one").unwrap(), Correlation::fresh());
+    let say = || {
+        tracing::info!("before");
+        let outer = mark(&one);
+        tracing::info!(said = "correlation", "within");
+        {
+            let _inner = mark(&other);
+            tracing::info!("deeper");
+            tracing::info!(correlation = "its own", "said already");
+        }
+        tracing::info!("again");
+        drop(outer);
+        tracing::info!("after");
+    };
+    let expected = [
+        None,
+        Some("one"),
+        Some(other.as_str()),
+        Some("its own"),
+        Some("one"),
+        None,
+    ];
+    let text = said(&options(LogFormat::Json, "info"), say);
+    let told: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told: Vec<_> = told
+        .iter()
+        .map(|line| line["correlation"].as_str())
+        .collect();
+    assert_eq!(told, expected, "{text}");
+    let text = said(&options(LogFormat::Text, "info"), say);
+    assert_eq!(text.lines().count(), expected.len(), "{text}");
+    for (line, expected) in text.lines().zip(expected) {
+        let told = line.split_once("correlation=").map(|(_, id)| id);
+        assert_eq!(told.map(|id| id.trim_matches('"')), expected, "{line}");
+    }
 }
 
 #[test]

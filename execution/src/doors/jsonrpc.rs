@@ -18,6 +18,8 @@ use interzone_edge::body::{self, BodyError};
 use interzone_edge::listener::Peer;
 use interzone_edge::request::TraceParent;
 use interzone_edge::telemetry;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use tracing::{Instrument, Level};
 
@@ -50,9 +52,15 @@ pub(super) async fn answer<B: Incoming>(
         return answer::only("POST", &origin);
     }
     let parent = TraceParent::from_headers(request.headers());
-    // A span costs more than many an answer, so there is none unless somebody will see it.
+    // A span costs more than many an answer, so there is none unless somebody will see it. What is logged
+    // has the correlation id all the same.
     if !telemetry::traced() && !tracing::enabled!(Level::DEBUG) {
-        let mut response = within(&zone, request, &origin).await;
+        let mut answering = pin!(within(&zone, request, &origin));
+        let marked = poll_fn(|cx| {
+            let _mark = telemetry::mark(&origin.correlation);
+            answering.as_mut().poll(cx)
+        });
+        let mut response = marked.await;
         if let Some(parent) = parent {
             parent.child().put(response.headers_mut());
         }
