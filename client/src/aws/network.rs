@@ -39,9 +39,9 @@ impl Network {
         loop {
             let tried = timeout(within, self.exchange(request.clone())).await;
             let tried = tried.unwrap_or_else(|_| Err(format!("no answer within {within:?}")));
-            let again = tried.as_ref().is_ok_and(|answer| !is_busy(answer.status));
+            let done = tried.as_ref().is_ok_and(|answer| !is_busy(answer.status));
             match (tried, waits.next()) {
-                (Ok(answer), _) if again => return Ok(answer),
+                (Ok(answer), _) if done => return Ok(answer),
                 (_, Some(wait)) => sleep(wait).await,
                 (Ok(answer), None) => return Ok(answer),
                 (Err(words), None) => {
