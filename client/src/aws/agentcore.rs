@@ -2,6 +2,7 @@
 //! this way; a zone's other doors cannot be reached through it.
 
 use super::signer::Signer;
+use super::v4;
 use crate::error::{ConfigError, Error};
 use crate::peer;
 use crate::retry::fraction;
@@ -304,18 +305,9 @@ fn word(text: &str) -> Option<String> {
     fits.then(|| name.to_owned())
 }
 
-/// Everything but what needs no encoding anywhere: one segment of a path, whatever it holds.
+/// One segment of a path, whatever it holds.
 fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+    v4::encoded(text, b"")
 }
 
 impl fmt::Debug for AgentCore {

@@ -1,13 +1,10 @@
-//! Credentials for AWS: given, or found by AWS's own chain and kept until shortly before they expire.
+//! Credentials for AWS: given, or found in AWS's usual places and kept until shortly before they expire.
 //! Many who need them at once wait for one look. No lock is held while anybody waits.
 
+use super::chain::Chain;
 use super::network::Network;
-use super::signer::SignError;
-use aws_config::Region;
-use aws_config::default_provider::credentials::DefaultCredentialsChain;
-use aws_config::provider_config::ProviderConfig;
-use aws_credential_types::Credentials;
-use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use super::place::{Known, Place, Trouble};
+use super::signer::{AwsKeys, SignError};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 use std::fmt;
@@ -19,52 +16,59 @@ const AHEAD: Duration = Duration::from_secs(300);
 /// However many places there are to look at, it is over by then.
 const LONGEST: Duration = Duration::from_secs(30);
 
-type Flight = BoxFuture<'static, Result<Credentials, SignError>>;
+type Flight = BoxFuture<'static, Result<Known, SignError>>;
+
+/// Whoever knows credentials.
+#[async_trait::async_trait]
+trait Source: Send + Sync {
+    async fn look(&self, now: SystemTime) -> Result<Known, Trouble>;
+}
+
+#[async_trait::async_trait]
+impl Source for Chain {
+    async fn look(&self, now: SystemTime) -> Result<Known, Trouble> {
+        Self::look(self, now).await
+    }
+}
 
 /// Where credentials come from, and the last that came.
 pub(super) struct Keys {
-    source: Option<SharedCredentialsProvider>,
+    source: Option<Arc<dyn Source>>,
     slot: Mutex<Slot>,
 }
 
 #[derive(Default)]
 struct Slot {
-    kept: Option<Credentials>,
+    kept: Option<Known>,
     flight: Option<WeakShared<Flight>>,
 }
 
 enum Next {
-    Use(Credentials),
+    Use(AwsKeys),
     Wait(Shared<Flight>),
 }
 
 impl Keys {
-    pub(super) fn fixed(known: Credentials) -> Self {
+    pub(super) fn fixed(keys: AwsKeys) -> Self {
         Self {
             source: None,
             slot: Mutex::new(Slot {
-                kept: Some(known),
+                kept: Some(Known::always(keys)),
                 flight: None,
             }),
         }
     }
 
-    pub(super) async fn default_chain(region: &str) -> Self {
-        let region = Region::new(region.to_owned());
-        let mut config = ProviderConfig::default().with_region(Some(region.clone()));
-        match Network::new() {
-            Ok(network) => config = config.with_http_client(network),
+    pub(super) fn default_chain(region: &str) -> Self {
+        let network = Network::new().map_err(|error| {
             // Environment and files are still there to look at.
-            Err(error) => {
-                tracing::warn!(%error, "credentials for AWS cannot be fetched over the network");
-            }
-        }
-        let chain = DefaultCredentialsChain::builder();
-        let chain = chain.configure(config).region(region).build().await;
-        Self::from_source(SharedCredentialsProvider::new(chain))
+            tracing::warn!(%error, "credentials for AWS cannot be fetched over the network");
+        });
+        let chain = Chain::new(Place::here(network.ok()), region);
+        Self::from_source(Arc::new(chain))
     }
 
-    fn from_source(source: SharedCredentialsProvider) -> Self {
+    fn from_source(source: Arc<dyn Source>) -> Self {
         Self {
             source: Some(source),
             slot: Mutex::default(),
@@ -72,7 +76,7 @@ impl Keys {
     }
 
     /// Credentials that are good at `now`.
-    pub(super) async fn get(&self, now: SystemTime) -> Result<Credentials, SignError> {
+    pub(super) async fn get(&self, now: SystemTime) -> Result<AwsKeys, SignError> {
         let flight = match self.next(now) {
             Next::Use(known) => return Ok(known),
             Next::Wait(flight) => flight,
@@ -82,11 +86,11 @@ impl Keys {
         match found {
             Ok(found) => {
                 slot.kept = Some(found.clone());
-                Ok(found)
+                Ok(found.keys)
             }
             // Those that are about to expire are better than none.
             Err(error) => match slot.kept.clone().filter(|kept| is_good(kept, now)) {
-                Some(kept) => Ok(kept),
+                Some(kept) => Ok(kept.keys),
                 None => Err(error),
             },
         }
@@ -97,30 +101,30 @@ impl Keys {
         if let Some(kept) = &slot.kept
             && (self.source.is_none() || is_good(kept, now + AHEAD))
         {
-            return Next::Use(kept.clone());
+            return Next::Use(kept.keys.clone());
         }
         if let Some(flight) = slot.flight.as_ref().and_then(WeakShared::upgrade) {
             return Next::Wait(flight);
         }
         let source = self.source.clone();
-        let flight = async move { look(source).await }.boxed().shared();
+        let flight = async move { look(source, now).await }.boxed().shared();
         slot.flight = flight.downgrade();
         Next::Wait(flight)
     }
 }
 
-fn is_good(known: &Credentials, at: SystemTime) -> bool {
-    known.expiry().is_none_or(|end| at < end)
+fn is_good(known: &Known, at: SystemTime) -> bool {
+    known.until.is_none_or(|end| at < end)
 }
 
-async fn look(source: Option<SharedCredentialsProvider>) -> Result<Credentials, SignError> {
+async fn look(source: Option<Arc<dyn Source>>, now: SystemTime) -> Result<Known, SignError> {
     let refuse = |error: Arc<dyn std::error::Error + Send + Sync>| SignError::Credentials(error);
     let Some(source) = source else {
         return Err(refuse(Arc::new(std::io::Error::other(
             "there is no source",
         ))));
     };
-    match tokio::time::timeout(LONGEST, source.provide_credentials()).await {
+    match tokio::time::timeout(LONGEST, source.look(now)).await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => Err(refuse(Arc::new(error))),
         Err(late) => Err(refuse(Arc::new(late))),
@@ -135,10 +139,8 @@ impl fmt::Debug for Keys {
 
 #[cfg(test)]
 mod tests {
-    use super::{Keys, SharedCredentialsProvider};
-    use aws_credential_types::Credentials;
-    use aws_credential_types::provider::error::CredentialsError;
-    use aws_credential_types::provider::{ProvideCredentials, future};
+    use super::{Keys, Known, LONGEST, Source, Trouble};
+    use crate::aws::AwsKeys;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, SystemTime};
@@ -146,30 +148,37 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     /// Gives keys for an hour, once.
-    #[derive(Debug)]
     struct Once(Arc<AtomicU64>);
 
-    impl ProvideCredentials for Once {
-        fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
-        where
-            Self: 'a,
-        {
+    #[async_trait::async_trait]
+    impl Source for Once {
+        async fn look(&self, now: SystemTime) -> Result<Known, Trouble> {
             let look = self.0.fetch_add(1, Ordering::SeqCst);
-            future::ProvideCredentials::new(async move {
-                tokio::task::yield_now().await;
-                if look > 0 {
-                    return Err(CredentialsError::not_loaded("gone"));
-                }
-                let end = SystemTime::UNIX_EPOCH + HOUR;
-                Ok(Credentials::new("id", "s3cret", None, Some(end), "test"))
+            tokio::task::yield_now().await;
+            if look > 0 {
+                return Err(Trouble::new("gone"));
+            }
+            Ok(Known {
+                keys: AwsKeys::new("id", "s3cret"),
+                until: Some(now + HOUR),
             })
+        }
+    }
+
+    /// Never answers.
+    struct Silent;
+
+    #[async_trait::async_trait]
+    impl Source for Silent {
+        async fn look(&self, _: SystemTime) -> Result<Known, Trouble> {
+            std::future::pending().await
         }
     }
 
     #[tokio::test]
     async fn credentials_are_looked_for_once_and_again_before_they_expire() {
         let looks = Arc::new(AtomicU64::new(0));
-        let keys = Keys::from_source(SharedCredentialsProvider::new(Once(looks.clone())));
+        let keys = Keys::from_source(Arc::new(Once(looks.clone())));
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         let many = (0..20).map(|_| keys.get(at(0)));
         let all = futures_util::future::join_all(many).await;
@@ -182,5 +191,13 @@ mod tests {
         let error = keys.get(at(3600)).await.unwrap_err();
         assert!(error.to_string().contains("no credentials"), "{error}");
         assert!(!format!("{keys:?}").contains("s3cret"));
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_look_is_over_in_time() {
+        let keys = Keys::from_source(Arc::new(Silent));
+        let began = tokio::time::Instant::now();
+        let error = keys.get(SystemTime::UNIX_EPOCH).await.unwrap_err();
+        assert_eq!(began.elapsed(), LONGEST);
+        assert!(error.to_string().contains("no credentials"), "{error}");
     }
 }

@@ -1,13 +1,10 @@
-//! Signatures by version 4 of AWS, made by AWS's own crate. Which credentials, and whether they are
-//! still good, is the business of `credentials`.
+//! Whoever signs requests for AWS. How a signature is made is written in `v4`; which credentials it is
+//! made with, and whether they are still good, is the business of `credentials`.
 
 use super::credentials::Keys;
+use super::v4;
 use crate::Secret;
-use aws_credential_types::Credentials;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -65,6 +62,18 @@ impl AwsKeys {
         self.session = Some(token.into());
         self
     }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn secret(&self) -> &str {
+        self.secret.expose()
+    }
+
+    pub(super) fn session(&self) -> Option<&str> {
+        self.session.as_ref().map(Secret::expose)
+    }
 }
 
 /// Signs requests for one service in one region.
@@ -94,9 +103,10 @@ impl AwsSigner {
     /// Signs with whatever credentials AWS's usual places have: environment, profiles, web identity,
     /// container, instance. They are looked for when the first request is signed, and again before
     /// they expire.
+    // Nothing of it waits now, but callers should not notice if it ever does.
     pub async fn from_default_chain(service: impl Into<String>, region: impl Into<String>) -> Self {
         let region = region.into();
-        let keys = Keys::default_chain(&region).await;
+        let keys = Keys::default_chain(&region);
         Self::with(keys, service.into(), region)
     }
 
@@ -106,9 +116,7 @@ impl AwsSigner {
         region: impl Into<String>,
         keys: &AwsKeys,
     ) -> Self {
-        let session = keys.session.as_ref().map(|token| token.expose().to_owned());
-        let known = Credentials::new(&keys.id, keys.secret.expose(), session, None, "given");
-        Self::with(Keys::fixed(known), service.into(), region.into())
+        Self::with(Keys::fixed(keys.clone()), service.into(), region.into())
     }
 
     fn with(keys: Keys, service: String, region: String) -> Self {
@@ -133,50 +141,17 @@ impl AwsSigner {
     }
 }
 
-/// Whether a header is part of what is signed: those that mean something to AWS. Others may be changed
-/// by whoever passes the request on.
-fn is_signed(name: &str) -> bool {
-    name == header::CONTENT_TYPE.as_str()
-        || name.starts_with("x-amz-")
-        || (name.starts_with("x-amzn-") && name != "x-amzn-trace-id")
-}
-
 #[async_trait::async_trait]
 impl Signer for AwsSigner {
     async fn sign(&self, request: &mut http::Request<Bytes>) -> Result<(), SignError> {
-        let now = (self.clock)();
-        let identity = self.keys.get(now).await?.into();
-        let refuse = |error: &dyn fmt::Display| {
-            SignError::Request(Arc::new(std::io::Error::other(error.to_string())))
+        let at = (self.clock)();
+        let keys = self.keys.get(at).await?;
+        let scope = v4::Scope {
+            service: &self.service,
+            region: &self.region,
+            at,
         };
-        // Paths are encoded twice, as every service but S3 wants it, which is what these settings do.
-        let params = v4::SigningParams::builder()
-            .identity(&identity)
-            .region(&self.region)
-            .name(&self.service)
-            .time(now)
-            .settings(SigningSettings::default())
-            .build()
-            .map_err(|error| refuse(&error))?;
-        let uri = request.uri().to_string();
-        let headers = request.headers().iter().filter_map(|(name, value)| {
-            let name = name.as_str();
-            Some((name, value.to_str().ok()?)).filter(|_| is_signed(name))
-        });
-        let body = SignableBody::Bytes(request.body());
-        let signable = SignableRequest::new(request.method().as_str(), uri, headers, body)
-            .map_err(|error| refuse(&error))?;
-        let signed = sign(signable, &params.into()).map_err(|error| refuse(&error))?;
-        let (instructions, _) = signed.into_parts();
-        let mut added = HeaderMap::new();
-        for header in instructions.into_parts().0 {
-            let mut value =
-                HeaderValue::from_str(header.value()).map_err(|error| refuse(&error))?;
-            value.set_sensitive(header.sensitive() || header.name() == "authorization");
-            added.insert(header.name(), value);
-        }
-        request.headers_mut().extend(added);
-        Ok(())
+        v4::sign(request, &keys, scope)
     }
 }
 

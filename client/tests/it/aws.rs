@@ -324,6 +324,7 @@ async fn a_signer_shows_no_secret_and_signs_the_same_thing_the_same_way() {
             .body(Bytes::from_static(body.as_bytes()))
             .unwrap();
         signer.sign(&mut request).await.unwrap();
+        assert_eq!(request.headers()["x-amz-date"], "20231114T221320Z");
         request.headers()["authorization"]
             .to_str()
             .unwrap()

@@ -19,9 +19,11 @@ pub(crate) fn sql_at_home(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// The environment is read in `cli/src/config.rs`.
+/// The environment is read in `cli/src/config.rs`. AWS's usual places for credentials are variables, and the
+/// SDK finds them for programs that have no configuration of ours.
 pub(crate) fn environment_at_home(source: &Source) -> Vec<Finding> {
-    if source.path == "cli/src/config.rs" || source.path.starts_with("cli/src/config/") {
+    let homes = ["cli/src/config.rs", "client/src/aws/place.rs"];
+    if homes.contains(&source.path.as_str()) || source.path.starts_with("cli/src/config/") {
         return Vec::new();
     }
     findings(source, source.product(), |line| {
@@ -244,6 +246,16 @@ mod tests {
             environment_at_home,
             "cli/src/config.rs",
             "let home = std::env::var(\"HOME\");",
+        );
+        breaks(
+            environment_at_home,
+            "client/src/aws/chain.rs",
+            "let id = std::env::var(\"AWS_ACCESS_KEY_ID\");",
+        );
+        keeps(
+            environment_at_home,
+            "client/src/aws/place.rs",
+            "Self::new(|name| std::env::var(name).ok(), network)",
         );
         keeps(
             environment_at_home,

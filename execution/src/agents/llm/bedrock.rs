@@ -19,6 +19,7 @@ use std::sync::Arc;
 use url::Url;
 
 mod frames;
+mod message;
 mod names;
 
 /// The largest picture and the largest document that are taken, in bytes.

@@ -1,17 +1,13 @@
-//! The frames in which Bedrock streams: an event or an exception each, with checksums.
+//! What Bedrock streams: frames with an event or an exception each.
 
 use super::super::Quota;
 use super::super::chat::{Heard, Stop};
 use super::super::errors::{Complaint, Misread};
 use super::super::wire::Reader;
-use aws_smithy_eventstream::frame::{DecodedFrame, MessageFrameDecoder};
-use aws_smithy_types::event_stream::Message;
-use bytes::{Buf, BytesMut};
+use super::message::{self, Message};
+use bytes::BytesMut;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-
-/// What stands before the headers of a frame: its length, that of its headers, and a checksum.
-const PRELUDE: usize = 12;
 
 pub(super) struct Frames {
     limit: usize,
@@ -32,23 +28,21 @@ impl Frames {
 
     /// The next frame, if it is there as a whole.
     fn next(&mut self) -> Result<Option<Message>, Misread> {
-        if self.buffer.len() < PRELUDE {
+        let Some(prelude) = self.buffer.first_chunk() else {
             return Ok(None);
-        }
-        let mut beginning: &[u8] = &self.buffer;
-        let length = usize::try_from(beginning.get_u32()).unwrap_or(usize::MAX);
+        };
+        let damaged = Misread::Broken("a frame is damaged");
+        let Some(length) = message::length(prelude) else {
+            return Err(damaged);
+        };
         if length > self.limit {
             return Err(Misread::Broken("a frame is too large"));
         }
         if self.buffer.len() < length {
             return Ok(None);
         }
-        // A frame that says it is shorter than its own beginning is refused by whoever reads it.
-        let frame = self.buffer.split_to(length.max(PRELUDE)).freeze();
-        match MessageFrameDecoder::new().decode_frame(frame) {
-            Ok(DecodedFrame::Complete(message)) => Ok(Some(message)),
-            Ok(_) | Err(_) => Err(Misread::Broken("a frame is damaged")),
-        }
+        let frame = self.buffer.split_to(length).freeze();
+        Message::read(&frame).map(Some).ok_or(damaged)
     }
 }
 
@@ -56,11 +50,7 @@ impl Reader for Frames {
     fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread> {
         self.buffer.extend_from_slice(bytes);
         while let Some(message) = self.next()? {
-            let header = |name: &str| {
-                let mut headers = message.headers().iter();
-                let header = headers.find(|header| header.name().as_str() == name)?;
-                header.value().as_string().ok().map(|value| value.as_str())
-            };
+            let header = |name: &str| message.header(name);
             match header(":message-type") {
                 Some("event") => match header(":event-type") {
                     Some("messageStop") => {

@@ -1,0 +1,449 @@
+//! The whole chain, with a server that plays all who hand out credentials.
+
+use super::*;
+use crate::aws::network::Network;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
+
+type Reply = Arc<dyn Fn(&Asked) -> (u16, String) + Send + Sync>;
+
+/// A request that the server has seen; names of headers in small letters.
+#[derive(Clone, Debug)]
+struct Asked {
+    line: String,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Asked {
+    fn form(&self, name: &str) -> Option<String> {
+        let mut pairs = url::form_urlencoded::parse(self.body.as_bytes());
+        pairs.find_map(|(key, value)| (key == name).then(|| value.into_owned()))
+    }
+}
+
+struct Cloud {
+    url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Cloud {
+    async fn new(reply: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let (seen, reply): (_, Reply) = (asked.clone(), Arc::new(reply));
+        let task = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(serve(socket, seen.clone(), reply.clone()));
+            }
+        });
+        Self { url, asked, task }
+    }
+
+    fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+async fn serve(socket: TcpStream, seen: Arc<Mutex<Vec<Asked>>>, reply: Reply) {
+    let mut socket = BufReader::new(socket);
+    loop {
+        let mut line = String::new();
+        if socket.read_line(&mut line).await.unwrap_or(0) == 0 {
+            return;
+        }
+        let mut headers = BTreeMap::new();
+        loop {
+            let mut header = String::new();
+            socket.read_line(&mut header).await.unwrap();
+            let Some((name, value)) = header.trim().split_once(':') else {
+                break;
+            };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        let length = headers
+            .get("content-length")
+            .map_or(0, |text| text.parse().unwrap());
+        let mut body = vec![0; length];
+        socket.read_exact(&mut body).await.unwrap();
+        let (line, _) = line.rsplit_once(' ').unwrap();
+        let asked = Asked {
+            line: line.to_owned(),
+            headers,
+            body: String::from_utf8(body).unwrap(),
+        };
+        seen.lock().unwrap().push(asked.clone());
+        let (status, body) = reply(&asked);
+        let size = body.len();
+        let text = format!("HTTP/1.1 {status} x\r\ncontent-length: {size}\r\n\r\n{body}");
+        socket.write_all(text.as_bytes()).await.unwrap();
+    }
+}
+
+fn json(id: &str) -> (u16, String) {
+    let body = format!(
+        r#"{{"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": "{id}", "SecretAccessKey": "s3cret",
+            "Token": "t0ken", "LastUpdated": "2026-01-01T00:00:00Z", "Expiration": "2030-01-01T00:00:00Z"}}"#
+    );
+    (200, body)
+}
+
+/// What the token service answers, as its reference shows it.
+fn xml(action: &str, id: &str) -> (u16, String) {
+    let body = format!(
+        "<{action}Response xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n<{action}Result>\n\
+         <AssumedRoleUser><Arn>arn:aws:sts::1:assumed-role/r/s</Arn></AssumedRoleUser>\n\
+         <Credentials>\n <AccessKeyId>{id}</AccessKeyId>\n <SecretAccessKey>s3cret</SecretAccessKey>\n \
+         <SessionToken>t0ken</SessionToken>\n <Expiration>2030-01-01T00:00:00Z</Expiration>\n\
+         </Credentials>\n</{action}Result>\n</{action}Response>"
+    );
+    (200, body)
+}
+
+fn not_found() -> (u16, String) {
+    (404, String::new())
+}
+
+fn chain(vars: &[(&str, &str)]) -> Chain {
+    let vars: BTreeMap<String, String> = (vars.iter())
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    let network = Network::new().unwrap();
+    let place = Place::new(move |name| vars.get(name).cloned(), Some(network));
+    Chain::new(place, "eu-west-1")
+}
+
+fn now() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+}
+
+/// The beginning of 2030.
+fn end() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_893_456_000)
+}
+
+fn temporary(known: &Known, id: &str) {
+    assert_eq!(known.keys.id(), id);
+    assert_eq!(known.keys.secret(), "s3cret");
+    assert_eq!(known.keys.session(), Some("t0ken"));
+    assert_eq!(known.until, Some(end()));
+    let shown = format!("{known:?}");
+    assert!(
+        !shown.contains("s3cret") && !shown.contains("t0ken"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn the_environment_comes_first_and_empty_is_not_set() {
+    let found = chain(&[
+        ("AWS_ACCESS_KEY_ID", "AKIDENV"),
+        ("AWS_SECRET_ACCESS_KEY", "s3cret"),
+        ("AWS_SESSION_TOKEN", "t0ken"),
+        ("AWS_PROFILE", "nobody"),
+    ]);
+    let known = found.look(now()).await.unwrap();
+    assert_eq!(known.keys.id(), "AKIDENV");
+    assert_eq!(known.keys.session(), Some("t0ken"));
+    assert_eq!(known.until, None);
+    let empty = chain(&[
+        ("AWS_ACCESS_KEY_ID", ""),
+        ("AWS_SECRET_ACCESS_KEY", ""),
+        ("AWS_SESSION_TOKEN", ""),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ]);
+    let error = empty.look(now()).await.unwrap_err().to_string();
+    assert!(
+        error.contains("profile `default`") && error.contains("no role"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn profiles_are_found_where_aws_keeps_them() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".aws");
+    std::fs::create_dir(&folder).unwrap();
+    let config = "[default]\nregion = x\n[profile dev]\naws_access_key_id = DEV\n\
+                  aws_secret_access_key = s\n";
+    std::fs::write(folder.join("config"), config).unwrap();
+    let credentials = "[default]\naws_access_key_id = HOME\naws_secret_access_key = s\n";
+    std::fs::write(folder.join("credentials"), credentials).unwrap();
+    let other = home.path().join("other");
+    let elsewhere = "[default]\naws_access_key_id = OTHER\naws_secret_access_key = s\n";
+    std::fs::write(&other, elsewhere).unwrap();
+    let (home, other) = (home.path().to_str().unwrap(), other.to_str().unwrap());
+    for (vars, id) in [
+        (&[("HOME", home)][..], "HOME"),
+        (&[("HOME", home), ("AWS_PROFILE", "dev")], "DEV"),
+        (
+            &[("HOME", home), ("AWS_SHARED_CREDENTIALS_FILE", other)],
+            "OTHER",
+        ),
+        (&[("AWS_CONFIG_FILE", other)], "OTHER"),
+        (
+            &[
+                ("HOME", home),
+                ("AWS_CONFIG_FILE", "~/other"),
+                ("AWS_SHARED_CREDENTIALS_FILE", "~/none"),
+            ],
+            "OTHER",
+        ),
+    ] {
+        let known = chain(vars).look(now()).await.unwrap();
+        assert_eq!(known.keys.id(), id, "{vars:?}");
+    }
+    let lost = chain(&[("HOME", home), ("AWS_PROFILE", "nobody")]);
+    let error = lost.look(now()).await.unwrap_err().to_string();
+    assert!(error.contains("`nobody` does not exist"), "{error}");
+}
+
+#[tokio::test]
+async fn a_role_of_a_profile_is_taken_with_a_signed_request() {
+    let cloud = Cloud::new(|asked| match asked.form("RoleArn").as_deref() {
+        Some("arn:aws:iam::1:role/first") => xml("AssumeRole", "AKIDFIRST"),
+        Some("arn:aws:iam::1:role/last") => xml("AssumeRole", "AKIDLAST"),
+        _ => not_found(),
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config");
+    let text = "[profile last]\nrole_arn = arn:aws:iam::1:role/last\nsource_profile = first\n\
+                external_id = a b&c\nrole_session_name = me\n\
+                [profile first]\nrole_arn = arn:aws:iam::1:role/first\nsource_profile = keys\n\
+                [profile keys]\naws_access_key_id = AKIDKEYS\naws_secret_access_key = k3y\n";
+    std::fs::write(&file, text).unwrap();
+    let chain = chain(&[
+        ("AWS_CONFIG_FILE", file.to_str().unwrap()),
+        ("AWS_PROFILE", "last"),
+        ("AWS_ENDPOINT_URL_STS", &cloud.url),
+    ]);
+    temporary(&chain.look(now()).await.unwrap(), "AKIDLAST");
+    let asked = cloud.asked();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0].line, "POST /");
+    assert_eq!(asked[0].form("Action").unwrap(), "AssumeRole");
+    assert_eq!(asked[0].form("Version").unwrap(), "2011-06-15");
+    assert_eq!(
+        asked[0].form("RoleSessionName").unwrap(),
+        "interzone-1700000000"
+    );
+    assert_eq!(asked[1].form("ExternalId").unwrap(), "a b&c");
+    assert_eq!(asked[1].form("RoleSessionName").unwrap(), "me");
+    assert_eq!(asked[1].headers["x-amz-security-token"], "t0ken");
+    for (asked, id) in asked.iter().zip(["AKIDKEYS", "AKIDFIRST"]) {
+        let proof = &asked.headers["authorization"];
+        let start =
+            format!("AWS4-HMAC-SHA256 Credential={id}/20231114/eu-west-1/sts/aws4_request, ");
+        assert!(proof.starts_with(&start), "{proof}");
+        assert_eq!(asked.headers["x-amz-date"], "20231114T221320Z");
+    }
+}
+
+#[tokio::test]
+async fn a_web_identity_becomes_a_role() {
+    let cloud = Cloud::new(|_| xml("AssumeRoleWithWebIdentity", "AKIDWEB")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "ey.J.x\n").unwrap();
+    let file = file.to_str().unwrap();
+    let vars = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", file),
+        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/web"),
+        ("AWS_ROLE_SESSION_NAME", "pod"),
+        ("AWS_ENDPOINT_URL_STS", &cloud.url),
+    ];
+    temporary(&chain(&vars).look(now()).await.unwrap(), "AKIDWEB");
+    let asked = &cloud.asked()[0];
+    assert_eq!(asked.form("Action").unwrap(), "AssumeRoleWithWebIdentity");
+    assert_eq!(asked.form("WebIdentityToken").unwrap(), "ey.J.x");
+    assert_eq!(asked.form("RoleArn").unwrap(), "arn:aws:iam::1:role/web");
+    assert_eq!(asked.form("RoleSessionName").unwrap(), "pod");
+    assert!(
+        !asked.headers.contains_key("authorization"),
+        "the token is the proof"
+    );
+    let error = chain(&vars[..1]).look(now()).await.unwrap_err().to_string();
+    assert!(error.contains("AWS_ROLE_ARN"), "{error}");
+    let nothing = folder.path().join("nothing");
+    let lost = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", nothing.to_str().unwrap()),
+        vars[1],
+    ];
+    let error = chain(&lost).look(now()).await.unwrap_err().to_string();
+    assert!(error.contains("cannot be read"), "{error}");
+}
+
+#[tokio::test]
+async fn what_the_token_service_says_is_passed_on_and_the_search_ends() {
+    let refusal = "<ErrorResponse><Error><Type>Sender</Type><Code>ExpiredTokenException</Code>\
+                   <Message>Token expired: now &gt; then</Message></Error></ErrorResponse>";
+    let cloud = Cloud::new(|_| (400, refusal.to_owned())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "ey.J.x").unwrap();
+    let chain = chain(&[
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", file.to_str().unwrap()),
+        ("AWS_ROLE_ARN", "arn:web"),
+        ("AWS_ENDPOINT_URL", &cloud.url),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &cloud.url),
+    ]);
+    let error = chain.look(now()).await.unwrap_err().to_string();
+    for words in ["arn:web", "400", "ExpiredTokenException", "Token expired"] {
+        assert!(error.contains(words), "{error}");
+    }
+    assert!(!error.contains("ey.J.x"), "{error}");
+    assert_eq!(cloud.asked().len(), 1, "nobody else is asked");
+}
+
+#[tokio::test]
+async fn a_container_s_host_is_asked_with_its_token() {
+    let cloud = Cloud::new(|asked| match asked.headers.get("authorization") {
+        Some(token) if token == "from-file" || token == "given" => json("AKIDBOX"),
+        _ => (
+            401,
+            r#"{"code": "Unauthorized", "message": "no token"}"#.to_owned(),
+        ),
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "from-file\n").unwrap();
+    let address = format!("{}/v1/credentials?x=y", cloud.url);
+    let full = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", address.as_str());
+    let given = ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "given");
+    let filed = (
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        file.to_str().unwrap(),
+    );
+    temporary(&chain(&[full, given]).look(now()).await.unwrap(), "AKIDBOX");
+    temporary(
+        &chain(&[full, given, filed]).look(now()).await.unwrap(),
+        "AKIDBOX",
+    );
+    let asked = cloud.asked();
+    assert_eq!(asked[0].line, "GET /v1/credentials?x=y");
+    assert_eq!(
+        asked[1].headers["authorization"], "from-file",
+        "it may be renewed"
+    );
+    let error = chain(&[full]).look(now()).await.unwrap_err().to_string();
+    assert!(
+        error.contains("401") && error.contains("no token"),
+        "{error}"
+    );
+}
+
+/// What a machine in that cloud answers about itself, by AWS's description of version 2.
+fn machine(asked: &Asked) -> (u16, String) {
+    let token = asked.headers.get("x-aws-ec2-metadata-token");
+    let known = token.is_some_and(|token| token == "machine-token");
+    match (asked.line.strip_prefix("GET "), known) {
+        _ if asked.line == "PUT /latest/api/token" => {
+            assert_eq!(
+                asked.headers["x-aws-ec2-metadata-token-ttl-seconds"],
+                "21600"
+            );
+            (200, "machine-token".to_owned())
+        }
+        (Some(_), false) => (401, String::new()),
+        (Some(ROLES), true) => (200, "role".to_owned()),
+        (Some(path), true) if path == format!("{ROLES}role") => json("AKIDHOST"),
+        _ => not_found(),
+    }
+}
+
+#[tokio::test]
+async fn a_machine_s_role_is_found_last() {
+    let cloud = Cloud::new(machine).await;
+    let place = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
+    temporary(&chain(&[place]).look(now()).await.unwrap(), "AKIDHOST");
+    assert_eq!(cloud.asked().len(), 3);
+    let disabled = chain(&[place, ("AWS_EC2_METADATA_DISABLED", "TRUE")]);
+    let error = disabled.look(now()).await.unwrap_err().to_string();
+    assert!(error.contains("no role"), "{error}");
+    assert_eq!(cloud.asked().len(), 3, "it is not asked");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config");
+    std::fs::write(
+        &file,
+        "[default]\ncredential_source = Ec2InstanceMetadata\n",
+    )
+    .unwrap();
+    let named = chain(&[place, ("AWS_CONFIG_FILE", file.to_str().unwrap())]);
+    temporary(&named.look(now()).await.unwrap(), "AKIDHOST");
+}
+
+#[tokio::test]
+async fn a_machine_without_a_role_says_so() {
+    let cloud = Cloud::new(|asked| match asked.line.as_str() {
+        "PUT /latest/api/token" => (200, "x".to_owned()),
+        _ => not_found(),
+    })
+    .await;
+    let place = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
+    let error = chain(&[place]).look(now()).await.unwrap_err().to_string();
+    assert!(error.contains("no role"), "{error}");
+}
+
+#[tokio::test]
+async fn a_busy_host_is_asked_again_and_one_that_lies_is_not_repeated() {
+    let tries = Mutex::new(0);
+    let cloud = Cloud::new(move |_| {
+        let mut tries = tries.lock().unwrap();
+        *tries += 1;
+        match *tries {
+            1 => (503, String::new()),
+            2 => json("AKIDBOX"),
+            3 => (
+                200,
+                r#"{"AccessKeyId": "x", "SecretAccessKey": ["s3cret"]}"#.to_owned(),
+            ),
+            4 => (200, r#"{"AccessKeyId": "x"}"#.to_owned()),
+            _ => (200, "x".repeat((1 << 20) + 1)),
+        }
+    })
+    .await;
+    let address = format!("{}/x", cloud.url);
+    let chain = chain(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &address)]);
+    temporary(&chain.look(now()).await.unwrap(), "AKIDBOX");
+    for words in [
+        "not what it should be",
+        "no keys",
+        "more than 1048576 bytes",
+    ] {
+        let error = chain.look(now()).await.unwrap_err().to_string();
+        assert!(
+            error.contains(words) && !error.contains("s3cret"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_an_error_that_says_where() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let address = format!("http://{host}");
+    let chain = chain(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &address)]);
+    let error = chain.look(now()).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&host) && error.contains("neither the environment"),
+        "{error}"
+    );
+}

@@ -1,0 +1,169 @@
+//! Profiles as people write them.
+
+use super::*;
+
+fn profiles(selected: &str, config: &str, credentials: &str) -> Result<Profiles, Trouble> {
+    let mut profiles = Profiles {
+        selected: selected.to_owned(),
+        all: BTreeMap::new(),
+    };
+    profiles.take_in(config, Kind::Config, "config")?;
+    profiles.take_in(credentials, Kind::Credentials, "credentials")?;
+    Ok(profiles)
+}
+
+fn way(selected: &str, config: &str, credentials: &str) -> Result<Option<Way>, String> {
+    let profiles = profiles(selected, config, credentials).map_err(|error| error.to_string())?;
+    profiles.way().map_err(|error| error.to_string())
+}
+
+/// The keys that it leads to, and the roles that are taken then.
+fn keys_of(way: Option<Way>) -> (String, String, Option<String>, Vec<String>) {
+    let way = way.unwrap();
+    let Base::Keys(keys) = way.base else {
+        panic!("{:?}", way.base);
+    };
+    let roles = way.roles.into_iter().map(|role| role.arn).collect();
+    let session = keys.session().map(str::to_owned);
+    (
+        keys.id().to_owned(),
+        keys.secret().to_owned(),
+        session,
+        roles,
+    )
+}
+
+#[test]
+fn keys_stand_in_either_file_and_credentials_win() {
+    let config = "[default]\nregion = eu-west-1\naws_access_key_id = A\naws_secret_access_key = a\n\
+                  [profile dev]\naws_access_key_id = B\naws_secret_access_key = b\n\
+                  [dev2]\naws_access_key_id = X\naws_secret_access_key = x\n";
+    let credentials = "[default]\naws_access_key_id = C\naws_secret_access_key = c\n\
+                       aws_session_token = t\n\
+                       [profile dev]\naws_access_key_id = X\naws_secret_access_key = x\n";
+    let found = |name| way(name, config, credentials).map(keys_of);
+    let none = Vec::new();
+    let expected = (
+        "C".to_owned(),
+        "c".to_owned(),
+        Some("t".to_owned()),
+        none.clone(),
+    );
+    assert_eq!(found("default"), Ok(expected));
+    assert_eq!(
+        found("dev"),
+        Ok(("B".to_owned(), "b".to_owned(), None, none))
+    );
+    let error = found("dev2").unwrap_err();
+    assert!(error.contains("`dev2` does not exist"), "{error}");
+}
+
+#[test]
+fn files_are_read_as_people_write_them() {
+    let config = "\u{feff}# mine\n; too\n[ profile  dev ] # comment\r\n\
+                  AWS_ACCESS_KEY_ID=ID ; comment\r\n\
+                  s3 =\n  max_concurrent_requests = 1\n  aws_secret_access_key = nested\n\
+                  aws_secret_access_key =a#b;c=d/+=\t# comment\n\
+                  [services x]\nsts =\n  endpoint_url = http://x.example\n\
+                  [sso-session dev]\nsso_region = eu-west-1\n";
+    let (id, secret, ..) = keys_of(way("dev", config, "").unwrap());
+    assert_eq!((id.as_str(), secret.as_str()), ("ID", "a#b;c=d/+="));
+    let indented = "[default]\n  aws_access_key_id = A\n  aws_secret_access_key = a\n";
+    assert_eq!(keys_of(way("default", "", indented).unwrap()).1, "a");
+    let both = "[profile default]\naws_access_key_id = A\naws_secret_access_key = a\n\
+                [default]\naws_access_key_id = B\naws_secret_access_key = b\n";
+    assert_eq!(keys_of(way("default", both, "").unwrap()).0, "A");
+    for (text, line) in [
+        ("[default]\nkey\n", 2),
+        ("a = b\n", 1),
+        ("[default]\n[open\n", 2),
+    ] {
+        let error = way("default", text, "").unwrap_err();
+        assert!(error.contains(&format!("line {line} of config")), "{error}");
+        assert!(!error.contains("key\n"), "{error}");
+    }
+}
+
+#[test]
+fn a_profile_without_credentials_is_none_and_not_an_error() {
+    assert!(way("default", "", "").unwrap().is_none());
+    assert!(
+        way("default", "[profile x]\nregion = y\n", "")
+            .unwrap()
+            .is_none()
+    );
+    assert!(
+        way("default", "[default]\nregion = eu-west-1\n", "")
+            .unwrap()
+            .is_none()
+    );
+    assert!(way("x", "[profile x]\nregion =\n", "").unwrap().is_none());
+}
+
+#[test]
+fn roles_are_taken_one_after_the_other() {
+    let config = "[profile a]\nrole_arn = arn:a\nsource_profile = b\nexternal_id = e\n\
+                  role_session_name = me\n\
+                  [profile b]\nrole_arn = arn:b\nsource_profile = c\n\
+                  [profile own]\nrole_arn = arn:own\nsource_profile = own\n\
+                  aws_access_key_id = O\naws_secret_access_key = o\n\
+                  [profile machine]\nrole_arn = arn:m\ncredential_source = Ec2InstanceMetadata\n\
+                  [profile token]\nrole_arn = arn:t\nweb_identity_token_file = /t\n";
+    let credentials = "[c]\naws_access_key_id = C\naws_secret_access_key = c\n";
+    let found = way("a", config, credentials).unwrap().unwrap();
+    let first = found.roles.last().unwrap();
+    assert_eq!(first.session.as_deref(), Some("me"));
+    assert_eq!(first.external.as_deref(), Some("e"));
+    let (id, _, _, roles) = keys_of(Some(found));
+    assert_eq!(id, "C");
+    assert_eq!(roles, ["arn:b", "arn:a"]);
+    let (id, _, _, roles) = keys_of(way("own", config, "").unwrap());
+    assert_eq!((id.as_str(), roles), ("O", vec!["arn:own".to_owned()]));
+    let found = way("machine", config, "").unwrap().unwrap();
+    assert!(matches!(found.base, Base::Machine));
+    assert_eq!(found.roles.len(), 1);
+    let found = way("token", config, "").unwrap().unwrap();
+    assert!(
+        matches!(found.base, Base::Token { role, file } if role.arn == "arn:t" && file == "/t")
+    );
+    assert!(found.roles.is_empty());
+}
+
+#[test]
+fn a_way_that_leads_nowhere_says_where_it_ends() {
+    let config = "[profile loop]\nrole_arn = r\nsource_profile = back\n\
+                  [profile back]\nrole_arn = r\nsource_profile = loop\n\
+                  [profile lost]\nrole_arn = r\nsource_profile = nobody\n\
+                  [profile empty]\nrole_arn = r\nsource_profile = plain\n\
+                  [profile plain]\nregion = x\n\
+                  [profile both]\nrole_arn = r\nsource_profile = plain\ncredential_source = Environment\n\
+                  [profile neither]\nrole_arn = r\n\
+                  [profile odd]\nrole_arn = r\ncredential_source = Elsewhere\n\
+                  [profile half]\naws_access_key_id = A\n\
+                  [profile token]\nweb_identity_token_file = /t\n\
+                  [profile sso]\nsso_session = s\n\
+                  [profile program]\ncredential_process = /bin/x --secret y\n";
+    for (name, words) in [
+        ("nobody", "`nobody` does not exist"),
+        ("loop", "its own source"),
+        (
+            "lost",
+            "`lost` has the source `nobody`, which does not exist",
+        ),
+        ("empty", "`plain` has no credentials"),
+        ("both", "both source_profile and credential_source"),
+        ("neither", "neither source_profile nor credential_source"),
+        ("odd", "Ec2InstanceMetadata"),
+        ("half", "no aws_secret_access_key"),
+        ("token", "no role_arn"),
+        ("sso", "single sign-on, which is not supported"),
+        ("program", "export-credentials"),
+    ] {
+        let error = way(name, config, "").unwrap_err();
+        assert!(error.contains(words), "{name}: {error}");
+        assert!(!error.contains("--secret"), "{error}");
+    }
+    // Keys that some tool wrote beside it are taken.
+    let keys = "[sso]\naws_access_key_id = S\naws_secret_access_key = s\n";
+    assert_eq!(keys_of(way("sso", config, keys).unwrap()).0, "S");
+}
