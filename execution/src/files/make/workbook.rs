@@ -38,12 +38,14 @@ pub(super) fn make(request: &MakeFile) -> Result<Vec<u8>, Fault> {
 }
 
 fn written(sheets: &[Sheet]) -> io::Result<Vec<u8>> {
-    let mut book = Book::new()?;
     let mut taken = HashSet::new();
-    for (index, sheet) in sheets.iter().enumerate() {
+    let names = (1..).zip(sheets).map(|(number, sheet)| {
         let asked = sheet.name.as_deref().unwrap_or_default();
-        let name = name(asked, index + 1, &mut taken);
-        book.sheet(name, sheet.rows.iter().map(|row| row.iter().map(cell)))?;
+        name(asked, number, &mut taken)
+    });
+    let mut book = Book::new(&names.collect::<Vec<_>>())?;
+    for sheet in sheets {
+        book.sheet(sheet.rows.iter().map(|row| row.iter().map(cell)))?;
     }
     book.finish()
 }

@@ -43,8 +43,8 @@ pub(super) enum Cell<'a> {
 /// A workbook that is being written.
 pub(super) struct Book<'a> {
     zip: ZipWriter<Cursor<Vec<u8>>>,
-    /// The names of the sheets that are written.
-    names: Vec<String>,
+    /// How many sheets are written.
+    sheets: usize,
     /// Which number each text has in the table.
     texts: HashMap<Cow<'a, str>, usize>,
     /// How many cells have a text.
@@ -52,25 +52,82 @@ pub(super) struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    pub(super) fn new() -> io::Result<Self> {
+    /// Begins a workbook that is to have sheets of these names.
+    pub(super) fn new(names: &[String]) -> io::Result<Self> {
         let mut book = Self {
             zip: ZipWriter::new(Cursor::new(Vec::new())),
-            names: Vec::new(),
+            sheets: 0,
             texts: HashMap::new(),
             uses: 0,
         };
-        // This one and a part of the workbook come first, for by them programs guess what a file is.
+        let parts =
+            (1..=names.len()).map(|sheet| ("worksheet", format!("worksheets/sheet{sheet}.xml")));
+        let shared = ["styles", "sharedStrings"].map(|kind| (kind, format!("{kind}.xml")));
+        let parts: Vec<(&str, String)> = parts.chain(shared).collect();
+        // In this order, for programs guess what a file is by its first three parts.
+        book.types(&parts)?;
         book.begin("_rels/.rels")?;
-        write!(
-            book.zip,
-            r#"<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="rId1" Type="{RELATION}/officeDocument" Target="xl/workbook.xml"/></Relationships>"#
-        )?;
+        book.relations([("officeDocument", "xl/workbook.xml")])?;
+        book.begin("xl/workbook.xml")?;
+        book.names(names)?;
+        book.begin("xl/_rels/workbook.xml.rels")?;
+        book.relations(parts.iter().map(|(kind, part)| (*kind, part.as_str())))?;
         book.begin("xl/styles.xml")?;
         write!(
             book.zip,
             r#"<styleSheet xmlns="{MAIN}">{STYLES}</styleSheet>"#
         )?;
         Ok(book)
+    }
+
+    /// Writes of which type the parts are.
+    fn types(&mut self, parts: &[(&str, String)]) -> io::Result<()> {
+        self.begin("[Content_Types].xml")?;
+        write!(
+            self.zip,
+            r#"<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/><Override PartName="/xl/workbook.xml" ContentType="{TYPE}.sheet.main+xml"/>"#
+        )?;
+        for (kind, part) in parts {
+            write!(
+                self.zip,
+                r#"<Override PartName="/xl/{part}" ContentType="{TYPE}.{kind}+xml"/>"#
+            )?;
+        }
+        self.zip.write_all(b"</Types>")
+    }
+
+    /// Writes where relations lead; their ids are numbered from one.
+    fn relations<'b>(
+        &mut self,
+        parts: impl IntoIterator<Item = (&'b str, &'b str)>,
+    ) -> io::Result<()> {
+        write!(
+            self.zip,
+            r#"<Relationships xmlns="{PACKAGE}/relationships">"#
+        )?;
+        for (id, (kind, target)) in (1..).zip(parts) {
+            write!(
+                self.zip,
+                r#"<Relationship Id="rId{id}" Type="{RELATION}/{kind}" Target="{target}"/>"#
+            )?;
+        }
+        self.zip.write_all(b"</Relationships>")
+    }
+
+    /// Writes which sheets there are.
+    fn names(&mut self, names: &[String]) -> io::Result<()> {
+        write!(
+            self.zip,
+            r#"<workbook xmlns="{MAIN}" xmlns:r="{RELATION}"><bookViews><workbookView/></bookViews><sheets>"#
+        )?;
+        for (id, name) in (1..).zip(names) {
+            let mut escaped = Vec::new();
+            escape(name, &mut escaped)?;
+            self.zip.write_all(br#"<sheet name=""#)?;
+            self.zip.write_all(&escaped)?;
+            write!(self.zip, r#"" sheetId="{id}" r:id="rId{id}"/>"#)?;
+        }
+        self.zip.write_all(b"</sheets></workbook>")
     }
 
     /// Begins the next part. Its time is always the same.
@@ -82,17 +139,13 @@ impl<'a> Book<'a> {
         self.zip.write_all(DECLARATION)
     }
 
-    /// Writes a sheet. Fails if a cell is beyond the last row or column that a sheet has.
-    pub(super) fn sheet<R>(
-        &mut self,
-        name: String,
-        rows: impl IntoIterator<Item = R>,
-    ) -> io::Result<()>
+    /// Writes the next sheet. Fails if a cell is beyond the last row or column that a sheet has.
+    pub(super) fn sheet<R>(&mut self, rows: impl IntoIterator<Item = R>) -> io::Result<()>
     where
         R: IntoIterator<Item = Cell<'a>>,
     {
-        self.names.push(name);
-        self.begin(&format!("xl/worksheets/sheet{}.xml", self.names.len()))?;
+        self.sheets += 1;
+        self.begin(&format!("xl/worksheets/sheet{}.xml", self.sheets))?;
         write!(
             self.zip,
             r#"<worksheet xmlns="{MAIN}"><sheetViews><sheetView workbookViewId="0"/></sheetViews><sheetFormatPr defaultRowHeight="15"/><sheetData>"#
@@ -144,79 +197,22 @@ impl<'a> Book<'a> {
         out.write_all(b"</v></c>")
     }
 
-    /// Writes what all sheets share, and gives the bytes of the file.
+    /// Writes the table of texts, and gives the bytes of the file.
     pub(super) fn finish(mut self) -> io::Result<Vec<u8>> {
         let mut texts: Vec<_> = std::mem::take(&mut self.texts).into_iter().collect();
         texts.sort_unstable_by_key(|(_, number)| *number);
-        // A table without a text is left out, for there are programs that do not open it.
-        if !texts.is_empty() {
-            self.begin("xl/sharedStrings.xml")?;
-            let (uses, count) = (self.uses, texts.len());
-            write!(
-                self.zip,
-                r#"<sst xmlns="{MAIN}" count="{uses}" uniqueCount="{count}">"#
-            )?;
-            for (text, _) in &texts {
-                self.zip.write_all(&item(text)?)?;
-            }
-            self.zip.write_all(b"</sst>")?;
-        }
-        let mut others = vec![("styles", "styles.xml")];
-        if !texts.is_empty() {
-            others.push(("sharedStrings", "sharedStrings.xml"));
-        }
-        let (mut sheets, mut relations, mut types) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, name) in (1..).zip(&self.names) {
-            write!(sheets, r#"<sheet name=""#)?;
-            escape(name, &mut sheets)?;
-            write!(sheets, r#"" sheetId="{number}" r:id="rId{number}"/>"#)?;
-            let target = format!("worksheets/sheet{number}.xml");
-            relate(&mut relations, &mut types, number, "worksheet", &target)?;
-        }
-        for (number, (kind, target)) in (self.names.len() + 1..).zip(others) {
-            relate(&mut relations, &mut types, number, kind, target)?;
-        }
-        self.begin("xl/workbook.xml")?;
+        self.begin("xl/sharedStrings.xml")?;
+        let (uses, count) = (self.uses, texts.len());
         write!(
             self.zip,
-            r#"<workbook xmlns="{MAIN}" xmlns:r="{RELATION}"><bookViews><workbookView/></bookViews><sheets>"#
+            r#"<sst xmlns="{MAIN}" count="{uses}" uniqueCount="{count}">"#
         )?;
-        self.zip.write_all(&sheets)?;
-        self.zip.write_all(b"</sheets></workbook>")?;
-        self.begin("xl/_rels/workbook.xml.rels")?;
-        write!(
-            self.zip,
-            r#"<Relationships xmlns="{PACKAGE}/relationships">"#
-        )?;
-        self.zip.write_all(&relations)?;
-        self.zip.write_all(b"</Relationships>")?;
-        self.begin("[Content_Types].xml")?;
-        write!(
-            self.zip,
-            r#"<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/><Override PartName="/xl/workbook.xml" ContentType="{TYPE}.sheet.main+xml"/>"#
-        )?;
-        self.zip.write_all(&types)?;
-        self.zip.write_all(b"</Types>")?;
+        for (text, _) in &texts {
+            self.zip.write_all(&item(text)?)?;
+        }
+        self.zip.write_all(b"</sst>")?;
         Ok(self.zip.finish()?.into_inner())
     }
-}
-
-/// Says that the workbook has a part, and of which type it is.
-fn relate(
-    relations: &mut Vec<u8>,
-    types: &mut Vec<u8>,
-    number: usize,
-    kind: &str,
-    target: &str,
-) -> io::Result<()> {
-    write!(
-        relations,
-        r#"<Relationship Id="rId{number}" Type="{RELATION}/{kind}" Target="{target}"/>"#
-    )?;
-    write!(
-        types,
-        r#"<Override PartName="/xl/{target}" ContentType="{TYPE}.{kind}+xml"/>"#
-    )
 }
 
 /// The letters of a column, which is counted from zero.
