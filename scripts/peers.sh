@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Programs of others that the tests talk to: the ACP Python SDK, a certified OAuth2 server, AWS's own
-# judge of signatures, Slack's SDKs, a Slack emulator and what they need, of the versions that tests/peers/
-# pins, from whatever registries the machine uses. They are installed once, below the target folder, and
-# again when the pins change.
+# judge of signatures, Slack's SDKs, a Slack emulator, a reader of workbooks and what they need, of the
+# versions that tests/peers/ pins, from whatever registries the machine uses. They are installed once, below
+# the target folder, and again when the pins change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/install.sh

@@ -13,6 +13,8 @@ mod transports;
 #[cfg(test)]
 mod verification;
 #[cfg(test)]
+mod workbooks;
+#[cfg(test)]
 mod workers;
 #[cfg(test)]
 mod zone;

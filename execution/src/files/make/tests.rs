@@ -88,6 +88,73 @@ fn a_workbook_may_come_as_a_table() {
 }
 
 #[test]
+fn a_workbook_beyond_the_limits_of_excel_is_not_made() {
+    let refused = |sheets: Value| {
+        let fault = made(json!({"format": "xlsx", "sheets": sheets})).unwrap_err();
+        assert_eq!(fault.word, ErrorWord::ToolFailure);
+        fault.text
+    };
+    let wide = |columns: usize, last: Value| {
+        let mut row = vec![Value::Null; columns];
+        row.push(last);
+        json!([{"rows": [row]}])
+    };
+    let long = |rows: usize, last: Value| {
+        let mut all = vec![json!([]); rows];
+        all.push(json!([last]));
+        json!([{"rows": all}])
+    };
+    assert_eq!(
+        refused(wide(16_384, json!(1))),
+        "the workbook cannot be made"
+    );
+    assert_eq!(
+        refused(wide(70_000, json!("a"))),
+        "the workbook cannot be made"
+    );
+    assert_eq!(
+        refused(long(1_048_576, json!(true))),
+        "the workbook cannot be made"
+    );
+    let many: Vec<Value> = vec![json!({"rows": [[1]]}); 101];
+    let text = refused(Value::Array(many));
+    assert_eq!(text, "the workbook has too many sheets or cells");
+    // What is empty is nowhere, so it may be anywhere.
+    for sheets in [
+        wide(16_383, json!("last")),
+        wide(70_000, Value::Null),
+        long(1_048_575, json!("last")),
+        long(1_048_576, json!("")),
+    ] {
+        made(json!({"format": "xlsx", "sheets": sheets})).unwrap();
+    }
+}
+
+#[test]
+fn a_workbook_cuts_what_excel_does_not_hold() {
+    let (long, name) = ("👍".repeat(20_000), "👍".repeat(20));
+    let rows = json!([["a".repeat(40_000)], [long], [[1, {"a": "b"}]]]);
+    let sheets = json!([{"name": name, "rows": rows}, {"name": "a\u{ffff}b", "rows": []}]);
+    let made = made(json!({"format": "xlsx", "sheets": sheets})).unwrap();
+    let text = extract_text(Kind::Xlsx, &made.bytes, &InputRules::default()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], format!("[Sheet {}]", "👍".repeat(15)));
+    assert_eq!(lines[1], "a".repeat(32_767));
+    assert_eq!(lines[2], "👍".repeat(16_383));
+    assert_eq!(lines[3], r#"[1,{"a":"b"}]"#);
+}
+
+#[test]
+fn a_workbook_of_one_text_is_no_bomb() {
+    let row = vec![json!("the same words again and again ".repeat(100)); 100];
+    let rows = vec![json!(row); 100];
+    let made = made(json!({"file_name": "w.xlsx", "rows": rows})).unwrap();
+    let rules = InputRules::default();
+    assert!(examine(&made.bytes, made.media_type, &made.name, &rules).is_ok());
+    assert!(extract_text(Kind::Xlsx, &made.bytes, &rules).is_ok());
+}
+
+#[test]
 fn what_may_not_leave_is_not_made() {
     let rules = FileRules {
         max_bytes: 10,

@@ -1,12 +1,15 @@
 //! Workbooks. Texts are stored as texts, so that none is a formula; numbers stay numbers.
 
+mod package;
+
 use super::csv::{parsed, text};
 use super::{MakeFile, Sheet, failed};
 use crate::files::Fault;
-use rust_xlsxwriter::{Workbook, Worksheet, XlsxError};
+use package::{Book, Cell};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::io;
 
 /// Sheets of a workbook.
 const SHEETS: usize = 100;
@@ -14,7 +17,7 @@ const SHEETS: usize = 100;
 /// Cells of a workbook: more would not fit into any file that may leave.
 const CELLS: usize = 1_000_000;
 
-/// Characters of a cell and of a sheet's name, as Excel has it.
+/// UTF-16 units of a cell and of a sheet's name, as Excel has it.
 const CELL: usize = 32_767;
 const NAME: usize = 31;
 
@@ -31,19 +34,20 @@ pub(super) fn make(request: &MakeFile) -> Result<Vec<u8>, Fault> {
     if sheets.len() > SHEETS || cells > CELLS {
         return Err(failed("the workbook has too many sheets or cells"));
     }
-    let mut workbook = Workbook::new();
+    written(&sheets).map_err(|_| failed("the workbook cannot be made"))
+}
+
+fn written(sheets: &[Sheet]) -> io::Result<Vec<u8>> {
     let mut taken = HashSet::new();
-    for (index, sheet) in sheets.iter().enumerate() {
-        let name = name(
-            sheet.name.as_deref().unwrap_or_default(),
-            index + 1,
-            &mut taken,
-        );
-        let page = workbook.add_worksheet();
-        fill(page, name, sheet).map_err(|_| failed("the workbook cannot be made"))?;
+    let names = (1..).zip(sheets).map(|(number, sheet)| {
+        let asked = sheet.name.as_deref().unwrap_or_default();
+        name(asked, number, &mut taken)
+    });
+    let mut book = Book::new(&names.collect::<Vec<_>>())?;
+    for sheet in sheets {
+        book.sheet(sheet.rows.iter().map(|row| row.iter().map(cell)))?;
     }
-    let bytes = workbook.save_to_buffer();
-    bytes.map_err(|_| failed("the workbook cannot be made"))
+    book.finish()
 }
 
 /// The sheets that were asked for, or the one that rows or a table in text make.
@@ -70,31 +74,27 @@ fn number_or_text(cell: String) -> Value {
     }
 }
 
-fn fill(page: &mut Worksheet, name: String, sheet: &Sheet) -> Result<(), XlsxError> {
-    page.set_name(name)?;
-    for (row, cells) in (0_u32..).zip(&sheet.rows) {
-        for (column, cell) in (0_u16..).zip(cells) {
-            match cell {
-                Value::Null => {}
-                Value::Bool(value) => {
-                    page.write_boolean(row, column, *value)?;
-                }
-                Value::Number(number) => match exact(number) {
-                    Some(value) => {
-                        page.write_number(row, column, value)?;
-                    }
-                    None => {
-                        page.write_string(row, column, number.to_string())?;
-                    }
-                },
-                other => {
-                    let words: String = text(other).chars().take(CELL).collect();
-                    page.write_string(row, column, words)?;
-                }
-            }
-        }
+fn cell(value: &Value) -> Cell<'_> {
+    match value {
+        Value::Bool(value) => Cell::Bool(*value),
+        Value::Number(number) if let Some(value) = exact(number) => Cell::Number(value),
+        other => match text(other) {
+            text if text.is_empty() => Cell::Empty,
+            Cow::Borrowed(text) => Cell::Text(Cow::Borrowed(cut(text, CELL))),
+            Cow::Owned(text) => Cell::Text(Cow::Owned(cut(&text, CELL).to_owned())),
+        },
     }
-    Ok(())
+}
+
+/// The beginning of a text, of so many UTF-16 units as Excel counts.
+fn cut(text: &str, most: usize) -> &str {
+    let mut left = most;
+    let end = text.char_indices().find(|(_, c)| {
+        let fits = left.checked_sub(c.len_utf16());
+        left = fits.unwrap_or(left);
+        fits.is_none()
+    });
+    end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
 /// A number that a cell can hold; longer ones, such as those of orders and cards, would change.
@@ -102,16 +102,21 @@ fn exact(number: &serde_json::Number) -> Option<f64> {
     let whole = number.as_u64().or(number.as_i64().map(i64::unsigned_abs));
     match whole {
         Some(whole) if whole > EXACT => None,
-        _ => number.as_f64(),
+        _ => number.as_f64().filter(|value| value.is_finite()),
     }
 }
 
 /// A name for a sheet that Excel takes and no other sheet has.
 fn name(asked: &str, number: usize, taken: &mut HashSet<String>) -> String {
-    let plain =
-        |c: &char| !c.is_control() && !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\');
-    let clean: String = asked.chars().filter(plain).take(NAME).collect();
-    let clean = clean.trim_matches(['\'', ' ']).to_owned();
+    let plain = |c: &char| {
+        let taboo = matches!(
+            c,
+            '[' | ']' | ':' | '*' | '?' | '/' | '\\' | '\u{fffe}' | '\u{ffff}'
+        );
+        !c.is_control() && !taboo
+    };
+    let clean: String = asked.chars().filter(plain).collect();
+    let clean = cut(&clean, NAME).trim_matches(['\'', ' ']).to_owned();
     let reserved = clean.is_empty() || clean.eq_ignore_ascii_case("history");
     let mut name = match reserved {
         true => format!("Sheet{number}"),
