@@ -1,4 +1,4 @@
-// An operator reads the list of tasks while others work: what is shown changes where it stands, what is new
+// An operator reads the lists of tasks and streams while others work: what is shown changes where it stands, what is new
 // waits until it is asked for, and nothing is missed between a page and its stream.
 
 import assert from "node:assert/strict";
@@ -79,6 +79,25 @@ await journey(async ({ said, open, look, forgive }) => {
     assert.equal(await page.locator(`tr[data-id="${between}"]`).count(), 1);
     await page.unroute("**/console/events?*");
   }
+
+  // The list of streams does the same.
+  const stream = () => interzone("stream", "start").trim();
+  await at("/streams");
+  await page.locator(".none", { hasText: "There is no such stream." }).waitFor();
+  const quiet = stream();
+  await state(quiet, "Active").waitFor();
+  const next = stream();
+  await newer.filter({ hasText: "Show 1 newer" }).waitFor();
+  assert.deepEqual(await shown(), [quiet]);
+  interzone("stream", "end", quiet);
+  await state(quiet, "Closed").waitFor();
+  await newer.click();
+  await state(next, "Active").waitFor();
+  assert.deepEqual(await shown(), [next], "what has ended is in the other list");
+  await at("/streams?closed=1");
+  assert.deepEqual(await shown(), [quiet]);
+  interzone("stream", "end", next);
+  await newer.filter({ hasText: "Show 1 newer" }).waitFor();
 
   // A page that has slept for too long looks again by itself, and moves nothing either.
   const slept = task("wait 300");

@@ -21,6 +21,7 @@ use axum::http::Uri;
 use interzone_hub::ports::Pair;
 use interzone_hub::{Stream, Task};
 use interzone_protocol::vocab::Timestamp;
+use serde::Serialize;
 use std::collections::HashMap;
 use url::form_urlencoded;
 
@@ -53,6 +54,32 @@ fn asking(pairs: &[(&str, Option<&str>)]) -> String {
         }
     }
     format!("?{}", query.finish())
+}
+
+/// What a list is of, so that the page's script knows what belongs there.
+#[derive(Serialize)]
+struct Shown<'s> {
+    /// Tasks or streams, as the feed calls them.
+    of: &'static str,
+    /// Whether it is the first page, on which what is new belongs.
+    first: bool,
+    /// In words, as the rows have them; none means any.
+    states: Vec<&'static str>,
+    agent: Option<&'s str>,
+    owner: Option<&'s str>,
+}
+
+impl Shown<'_> {
+    /// The rest of a list's tag, and the line above its table, in which what is new is offered.
+    fn written(&self) -> Html {
+        let mut out = Html::new();
+        let shown = serde_json::to_string(self).unwrap_or_default();
+        html!(out, " data-shown=\"" (shown)
+            "\"><div class=\"news\"><p class=\"soft\">Newest change first</p>"
+            "<button type=\"button\" id=\"newer\" hidden></button>"
+            "<span class=\"aside\" role=\"status\"></span></div>");
+        out
+    }
 }
 
 /// An id as a segment of an address.

@@ -219,7 +219,7 @@
     if (held.length >= HELD) missed();
   };
 
-  // The list of tasks: what is shown changes where it stands, and what is new waits until somebody asks for it.
+  // A list of tasks or streams: what is shown changes where it stands, and what is new waits until somebody asks for it.
   const NEWER = 100;
   const newer = new Set();
   let unknown = false;
@@ -233,7 +233,7 @@
   };
   const latest = () => renew(location.href, '#list');
   const latestSoon = seldom(1000, latest);
-  const offer = (list) => {
+  const offer = (list, of) => {
     const button = list.querySelector('#newer');
     const status = list.querySelector('[role=status]');
     const some = newer.size > 0 || unknown;
@@ -241,9 +241,9 @@
     button.hidden = !some;
     const number = `${newer.size}${newer.size >= NEWER ? '+' : ''}`;
     put(button, unknown ? 'Show what is newer' : `Show ${number} newer`);
-    put(status, some ? 'There are newer tasks.' : '');
+    put(status, some ? `There are newer ${of}.` : '');
   };
-  const listed = (items) => {
+  const listed = (said) => {
     const list = document.querySelector('#list');
     if (!list) return;
     const shown = JSON.parse(list.dataset.shown);
@@ -251,22 +251,25 @@
       && (!shown.agent || shown.agent === item.agent) && (!shown.owner || shown.owner === item.owner_id)
       && Date.parse(item.updated) >= since;
     const rows = known(list.querySelector('tbody'));
-    for (const item of items) {
+    for (const item of said[shown.of]) {
       const row = rows.get(item.id);
-      if (row) fill(row, 'tasks', item);
+      if (row) fill(row, shown.of, item);
       else if (!shown.first) continue;
       else if (!belongs(item)) newer.delete(item.id);
       else if (newer.size < NEWER) newer.add(item.id);
     }
-    if (shown.first) offer(list);
+    if (shown.first) offer(list, shown.of);
   };
 
   // More has happened than was told. What is shown is looked at again, without anything being moved that
   // somebody may be about to press.
   const look = seldom(2000, async () => {
-    const ids = [...document.querySelectorAll('#list tbody tr[data-id]')].map((row) => ['id', row.dataset.id]);
+    const list = document.querySelector('#list');
+    if (!list) return;
+    const name = JSON.parse(list.dataset.shown).of === 'streams' ? 'stream' : 'id';
+    const ids = [...list.querySelectorAll('tbody tr[data-id]')].map((row) => [name, row.dataset.id]);
     const text = await fetched(`/console/rows?${new URLSearchParams(ids)}`).catch(() => null);
-    if (text) listed(JSON.parse(text).tasks);
+    if (text) listed(JSON.parse(text));
   });
   const reload = seldom(3000, () => renew(location.href, '#main'));
   const missed = () => {
@@ -289,7 +292,7 @@
   const apply = (said) => {
     update('tasks', said.tasks);
     update('streams', said.streams);
-    listed(said.tasks);
+    listed(said);
     if (said.counts) counts(said.counts);
     const id = watched()?.dataset.watch;
     if (id && [...said.tasks, ...said.streams].some((item) => item.id === id)) again();

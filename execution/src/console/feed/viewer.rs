@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use interzone_edge::Secret;
-use interzone_protocol::vocab::TaskId;
+use interzone_protocol::vocab::{StreamId, TaskId};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ pub(in crate::console) async fn events(
     response
 }
 
-/// `GET /console/rows?id=…&id=…`: how the tasks of a list are now, for a page that was told that more has
+/// `GET /console/rows?id=…&id=…`: how the tasks of a list are now, or with `stream=…` its streams, for a page that was told that more has
 /// changed than can be told.
 pub(in crate::console) async fn rows(
     State(console): State<Arc<Console>>,
@@ -146,14 +146,20 @@ pub(in crate::console) async fn rows(
 
 async fn read(console: &Console, uri: &Uri) -> Result<String, Problem> {
     let asked = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    let ids = asked.filter(|(name, _)| name == "id").take(ROWS);
-    let mut tasks = Vec::new();
-    for (_, id) in ids {
-        if let Ok(id) = TaskId::new(id) {
-            tasks.extend(console.zone.hub.store().task(&id).await?);
+    let store = console.zone.hub.store();
+    let (mut tasks, mut streams) = (Vec::new(), Vec::new());
+    for (name, id) in asked.take(ROWS) {
+        if name == "id"
+            && let Ok(id) = TaskId::new(&*id)
+        {
+            tasks.extend(store.task(&id).await?);
+        } else if name == "stream"
+            && let Ok(id) = StreamId::new(id)
+        {
+            streams.extend(store.stream(&id).await?);
         }
     }
-    let changes = Changes::of(&console.names, &tasks, &[]);
+    let changes = Changes::of(&console.names, &tasks, &streams);
     serde_json::to_string(&changes).map_err(|_| Problem::Nothing("list"))
 }
 

@@ -1,6 +1,6 @@
 //! Streams, open and closed, and one of them.
 
-use super::{Asked, card, story, stream_table};
+use super::{Asked, Shown, card, story, stream_table};
 use crate::console::Console;
 use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
@@ -61,8 +61,20 @@ async fn list(console: &Console, asked: &Asked) -> Result<Html, Problem> {
         }
         html!(out, ">" (word) "</a>");
     }
-    html!(out, "</nav><section class=\"card\">"
-        [stream_table(&console.names, &streams, hub.now(), None, "There is no such stream.")]
+    let states = StreamState::ALL.into_iter();
+    let shown = Shown {
+        of: "streams",
+        first: before.is_none(),
+        states: states
+            .filter(|state| (*state == StreamState::Closed) == closed)
+            .map(stream_called)
+            .collect(),
+        agent: None,
+        owner: None,
+    };
+    let none = "There is no such stream.";
+    let table = stream_table(&console.names, &streams, hub.now(), Some("list"), none);
+    html!(out, "</nav><section class=\"card\" id=\"list\" tabindex=\"-1\"" [shown.written()] [table]
         "<nav class=\"turn\" aria-label=\"Pages\">");
     if let Some(last) = streams.last().filter(|_| streams.len() == ROWS) {
         let last = last.closed_at.filter(|_| closed).unwrap_or(last.updated_at);

@@ -1,6 +1,6 @@
 //! All tasks, by what they are, a page at a time.
 
-use super::{Asked, asking, task_table};
+use super::{Asked, Shown, asking, task_table};
 use crate::console::Console;
 use crate::console::feed::counts::query;
 use crate::console::guard::Visitor;
@@ -13,7 +13,6 @@ use axum::http::Uri;
 use axum::response::Response;
 use interzone_hub::{TaskCursor, TaskQuery};
 use interzone_protocol::vocab::{AgentId, PrincipalId, TaskState};
-use serde::Serialize;
 use std::sync::Arc;
 
 const ROWS: usize = 50;
@@ -78,18 +77,15 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
         },
     };
     let shown = Shown {
+        of: "tasks",
         first: asked.get("after").is_none(),
         states: states.into_iter().map(called).collect(),
         agent: asked.get("agent"),
         owner: owner.as_deref(),
     };
-    let shown = serde_json::to_string(&shown).unwrap_or_default();
     let none = "No task is like this.";
     let table = task_table(&console.names, &tasks.tasks, hub.now(), Some("list"), none);
-    html!(out, "<section class=\"card\" id=\"list\" tabindex=\"-1\" data-shown=\"" (shown)
-        "\"><div class=\"news\"><p class=\"soft\">Newest change first</p>"
-        "<button type=\"button\" id=\"newer\" hidden></button>"
-        "<span class=\"aside\" role=\"status\"></span></div>" [table]
+    html!(out, "<section class=\"card\" id=\"list\" tabindex=\"-1\"" [shown.written()] [table]
         "<nav class=\"turn\" aria-label=\"Pages\">");
     if asked.get("after").is_some() {
         html!(out, "<a class=\"button\" href=\"/console/tasks" (given(asked, asked.get("owner"), None))
@@ -101,17 +97,6 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
     }
     html!(out, "</nav></section>");
     Ok(out)
-}
-
-/// What a list is of, so that the page's script knows what belongs there.
-#[derive(Serialize)]
-struct Shown<'s> {
-    /// Whether it is the first page, on which what is new belongs.
-    first: bool,
-    /// In words, as the rows have them; none means any.
-    states: Vec<&'static str>,
-    agent: Option<&'s str>,
-    owner: Option<&'s str>,
 }
 
 /// The end of the address of this list, of somebody and from somewhere on.
