@@ -53,6 +53,9 @@ pub(super) struct Newcomer {
     pub(super) tls: Option<Arc<ServerConfig>>,
 }
 
+/// How many headers of a request hyper takes unless it is told otherwise; a test of the limits sees to it.
+const HYPER_HEADERS: usize = 100;
+
 /// How HTTP is spoken, decided once for all connections.
 pub(super) struct Protocols {
     http1: http1::Builder,
@@ -65,9 +68,12 @@ impl Protocols {
         http1
             // The sweep does this, for less.
             .header_read_timeout(None)
-            .max_headers(limits.headers)
             .max_header_size(limits.header_bytes)
             .max_buf_size(BUFFER.max(limits.header_bytes));
+        // Told its own number, hyper would prepare the room for as many headers at every request.
+        if limits.headers != HYPER_HEADERS {
+            http1.max_headers(limits.headers);
+        }
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())

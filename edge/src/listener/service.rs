@@ -12,8 +12,8 @@ use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use futures_util::FutureExt;
 use futures_util::future::Either;
-use http::header::HOST;
-use http::{HeaderValue, Request, Version};
+use http::header::{CONNECTION, HOST};
+use http::{HeaderValue, Request, StatusCode, Version};
 use http_body::{Frame, SizeHint};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -41,6 +41,7 @@ impl Desk {
         request: Arriving,
     ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
+        let old = request.version() < Version::HTTP_2;
         let sent = request.headers().get(CORRELATION).cloned();
         let work = match names_one_host(&request) {
             true => Work::begin(&self).ok_or(TurnedAway::Busy),
@@ -48,7 +49,7 @@ impl Desk {
         };
         let work = work.map(|work| (self.begin(request), work));
         async move {
-            let response = match work {
+            let mut response = match work {
                 Err(why) => self.turn_away(why, sent),
                 Ok((answer, _work)) => {
                     match within(answer, self.shared.limits.request_time).await {
@@ -57,6 +58,12 @@ impl Desk {
                     }
                 }
             };
+            // Of a body that is too large only some is taken, and then its connection ends. Whoever does not
+            // hear that would send the next request into nowhere. Later versions end a stream instead.
+            if old && response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(CONNECTION, close);
+            }
             Ok(response.map(|body| Tracked {
                 body,
                 _running: running,

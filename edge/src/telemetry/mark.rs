@@ -81,14 +81,22 @@ impl<W: Write> Write for Marked<W> {
     }
 }
 
-/// The line with the id, whose letters need no care in either form. `None` if it has one, or is no line.
+/// The line with the id, whose letters need no care in either form. `None` if it has it, or is no line.
 fn marked(line: &[u8], id: &str, format: LogFormat) -> Option<Vec<u8>> {
     let line = std::str::from_utf8(line).ok()?;
     let marked = match format {
-        LogFormat::Text if line.contains("correlation=") => return None,
+        LogFormat::Text if says(line, id) => return None,
         LogFormat::Text => format!("{} correlation={id}\n", line.strip_suffix('\n')?),
         LogFormat::Json if line.contains("\"correlation\":") => return None,
         LogFormat::Json => format!("{{\"correlation\":\"{id}\",{}", line.strip_prefix('{')?),
     };
     Some(marked.into_bytes())
+}
+
+/// Whether a line of text says the id by itself, in colours or without. That it names another does not count:
+/// it may be what somebody outside has said.
+fn says(line: &str, id: &str) -> bool {
+    ["=", "\u{1b}[0m\u{1b}[2m=\u{1b}[0m"]
+        .iter()
+        .any(|sign| line.contains(&format!("correlation{sign}{id}")))
 }

@@ -91,7 +91,10 @@ fn what_nobody_sees_is_not_even_made() {
 
 #[test]
 fn lines_about_a_request_say_which() {
-    let (one, other) = (Correlation::given("one").unwrap(), Correlation::fresh());
+    let (one, other) = (
+        Correlation::given("number-1").unwrap(),
+        Correlation::fresh(),
+    );
     let say = || {
         tracing::info!("before");
         let outer = mark(&one);
@@ -99,7 +102,7 @@ fn lines_about_a_request_say_which() {
         {
             let _inner = mark(&other);
             tracing::info!("deeper");
-            tracing::info!(correlation = "its own", "said already");
+            tracing::info!(correlation = %other, "said already");
         }
         tracing::info!("again");
         drop(outer);
@@ -107,10 +110,10 @@ fn lines_about_a_request_say_which() {
     };
     let expected = [
         None,
-        Some("one"),
+        Some("number-1"),
         Some(other.as_str()),
-        Some("its own"),
-        Some("one"),
+        Some(other.as_str()),
+        Some("number-1"),
         None,
     ];
     let text = said(&options(LogFormat::Json, "info"), say);
@@ -123,12 +126,24 @@ fn lines_about_a_request_say_which() {
         .map(|line| line["correlation"].as_str())
         .collect();
     assert_eq!(told, expected, "{text}");
-    let text = said(&options(LogFormat::Text, "info"), say);
-    assert_eq!(text.lines().count(), expected.len(), "{text}");
-    for (line, expected) in text.lines().zip(expected) {
-        let told = line.split_once("correlation=").map(|(_, id)| id);
-        assert_eq!(told.map(|id| id.trim_matches('"')), expected, "{line}");
+    for colours in [false, true] {
+        let mut options = options(LogFormat::Text, "info");
+        options.colours = colours;
+        let text = said(&options, say);
+        assert_eq!(text.lines().count(), expected.len(), "{text}");
+        for (line, expected) in text.lines().zip(expected) {
+            let times = expected.map_or(0, |id| line.matches(id).count());
+            assert_eq!(times, usize::from(expected.is_some()), "{line}");
+            let marked = line.contains(" correlation=") || line.contains("said already");
+            assert_eq!(marked, expected.is_some(), "{line}");
+        }
     }
+    // What somebody else says is no mark.
+    let text = said(&options(LogFormat::Text, "info"), || {
+        let _mark = mark(&one);
+        tracing::info!(error = "correlation=forged", "they said");
+    });
+    assert!(text.ends_with(" correlation=number-1\n"), "{text}");
 }
 
 #[test]

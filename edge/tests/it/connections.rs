@@ -58,6 +58,28 @@ async fn a_quiet_connection_is_closed_in_both_versions() {
 }
 
 #[tokio::test]
+async fn as_many_headers_are_taken_as_the_limit_says_and_no_more() {
+    for limit in [99, 100, 101] {
+        let house = Plan::new(app())
+            .limits(|limits| limits.headers = limit)
+            .build()
+            .await;
+        // `host` and `connection` are two of them.
+        for (more, status) in [(limit - 2, "200"), (limit - 1, "431")] {
+            let more: String = (0..more).map(|n| format!("x-{n}: 1\r\n")).collect();
+            let request =
+                format!("GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{more}\r\n");
+            let mut stream = house.connect().await;
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let answer = read_to_close(&mut stream).await;
+            let expected = format!("HTTP/1.1 {status} ");
+            assert!(answer.starts_with(&expected), "{limit}: {answer}");
+        }
+        house.end().await;
+    }
+}
+
+#[tokio::test]
 async fn headers_that_are_too_large_are_refused() {
     let house = Plan::new(app())
         .limits(|limits| {

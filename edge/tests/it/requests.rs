@@ -111,9 +111,15 @@ async fn who_sends_too_much_is_told_so_by_every_version_of_http() {
                     false => reqwest::Body::wrap_stream(futures_util::stream::iter(pieces)),
                 };
                 let sent = client.post(house.url("/")).body(body).send();
-                let answer = soon("an answer", sent).await.unwrap();
+                let answer = soon("an answer", sent).await;
+                let answer = answer
+                    .unwrap_or_else(|e| panic!("announced {announced}, {bytes} bytes: {e:?}"));
                 let version = answer.version();
                 assert_eq!(answer.status(), status, "{version:?} {bytes}");
+                // The next request must not go to a connection that is about to end.
+                let ends = answer.headers().contains_key(http::header::CONNECTION);
+                let old = version < http::Version::HTTP_2;
+                assert_eq!(ends, old && status == 413, "{version:?} {bytes}");
                 let text = soon("its text", answer.text()).await;
                 let text = text.unwrap_or_else(|e| panic!("{version:?} {bytes}: {e:?}"));
                 assert!(status == 200 || text.contains("larger than"), "{text}");

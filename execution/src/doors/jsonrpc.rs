@@ -51,22 +51,26 @@ pub(super) async fn answer<B: Incoming>(
     if request.method() != Method::POST {
         return answer::only("POST", &origin);
     }
+    let mut answering = pin!(followed(&zone, request, &origin));
+    // Whatever is logged meanwhile says which request it is about.
+    poll_fn(|cx| {
+        let _mark = telemetry::mark(&origin.correlation);
+        answering.as_mut().poll(cx)
+    })
+    .await
+}
+
+async fn followed<B: Incoming>(zone: &Arc<Zone>, request: Request<B>, origin: &Origin) -> Response {
     let parent = TraceParent::from_headers(request.headers());
-    // A span costs more than many an answer, so there is none unless somebody will see it. What is logged
-    // has the correlation id all the same.
+    // A span costs more than many an answer, so there is none unless somebody will see it.
     if !telemetry::traced() && !tracing::enabled!(Level::DEBUG) {
-        let mut answering = pin!(within(&zone, request, &origin));
-        let marked = poll_fn(|cx| {
-            let _mark = telemetry::mark(&origin.correlation);
-            answering.as_mut().poll(cx)
-        });
-        let mut response = marked.await;
+        let mut response = within(zone, request, origin).await;
         if let Some(parent) = parent {
             parent.child().put(response.headers_mut());
         }
         return response;
     }
-    Box::pin(spanned(&zone, request, &origin, parent)).await
+    Box::pin(spanned(zone, request, origin, parent)).await
 }
 
 /// The same, told to whoever follows traces.

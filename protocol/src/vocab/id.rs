@@ -53,8 +53,11 @@ fn check(what: &'static str, text: &str) -> Result<(), InvalidId> {
         Err(InvalidId::Empty(what))
     } else if text.len() > LONGEST {
         Err(InvalidId::TooLong(what))
-    // Nearly every id is plain ASCII, which is seen without taking it apart.
-    } else if !text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    // Nearly every id is plain ASCII, which is seen without taking it apart. All bytes are looked at, whatever
+    // comes: without a way out the compiler does many at once.
+    } else if !text
+        .bytes()
+        .fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
         && text.chars().any(is_unprintable)
     {
         Err(InvalidId::Unprintable(what))

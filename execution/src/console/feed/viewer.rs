@@ -126,8 +126,8 @@ pub(in crate::console) async fn events(
     response
 }
 
-/// `GET /console/rows?id=…&id=…`: how the tasks of a list are now, or with `stream=…` its streams, for a page that was told that more has
-/// changed than can be told.
+/// `GET /console/rows?id=…&id=…`: how the tasks of a list are now, or with `stream=…` its streams, for a page
+/// that was told that more has changed than can be told.
 pub(in crate::console) async fn rows(
     State(console): State<Arc<Console>>,
     Extension(visitor): Extension<Arc<Visitor>>,
