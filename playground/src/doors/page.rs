@@ -21,7 +21,8 @@ pub(super) fn file(path: &str) -> Response {
         "/frame.js" => ("text/javascript", include_str!("../page/frame.js")),
         "/icons.js" => ("text/javascript", include_str!("../page/icons.js")),
         "/playground.js" => ("text/javascript", include_str!("../page/playground.js")),
-        "/icon.svg" => ("image/svg+xml", include_str!("../page/icon.svg")),
+        // Browsers ask for the second where what they show is no page of ours, a refusal for one.
+        "/icon.svg" | "/favicon.ico" => ("image/svg+xml", include_str!("../page/icon.svg")),
         "/preview.js" => ("text/javascript", include_str!("../page/preview.js")),
         "/scan.js" => ("text/javascript", include_str!("../page/scan.js")),
         "/state.js" => ("text/javascript", include_str!("../page/state.js")),

@@ -18,6 +18,7 @@ async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
         "draw.js",
         "frame.js",
         "icon.svg",
+        "favicon.ico",
         "icons.js",
         "preview.js",
         "scan.js",
