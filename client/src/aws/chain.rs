@@ -25,7 +25,7 @@ impl Chain {
 
     /// The first credentials there are.
     pub(super) async fn look(&self, now: SystemTime) -> Result<Known, Trouble> {
-        if let Some(keys) = environment(&self.place) {
+        if let Some(keys) = environment(&self.place)? {
             return Ok(Known::always(keys));
         }
         let profiles = Profiles::read(&self.place).await?;
@@ -62,7 +62,7 @@ impl Chain {
         let found = match way.base {
             Base::Keys(keys) => Some(Known::always(keys)),
             Base::Token { role, file } => Some(self.by_token(&role, &file, now).await?),
-            Base::Environment => environment(&self.place).map(Known::always),
+            Base::Environment => environment(&self.place)?.map(Known::always),
             Base::Container => metadata::container(&self.place).await?,
             Base::Machine => metadata::machine(&self.place).await?,
         };
@@ -101,12 +101,17 @@ impl Chain {
     }
 }
 
-fn environment(place: &Place) -> Option<AwsKeys> {
-    let id = place.var("AWS_ACCESS_KEY_ID")?;
-    let secret = place.var("AWS_SECRET_ACCESS_KEY")?;
-    let keys = AwsKeys::new(id.trim(), secret.trim());
-    Some(match place.var("AWS_SESSION_TOKEN") {
+fn environment(place: &Place) -> Result<Option<AwsKeys>, Trouble> {
+    let (id, secret) = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
+    let half = |set, missing| Trouble::new(format!("{set} is set, but {missing} is not"));
+    let keys = match (place.var(id), place.var(secret)) {
+        (None, None) => return Ok(None),
+        (Some(_), None) => return Err(half(id, secret)),
+        (None, Some(_)) => return Err(half(secret, id)),
+        (Some(id), Some(secret)) => AwsKeys::new(id.trim(), secret.trim()),
+    };
+    Ok(Some(match place.var("AWS_SESSION_TOKEN") {
         Some(token) => keys.with_session_token(token.trim()),
         None => keys,
-    })
+    }))
 }

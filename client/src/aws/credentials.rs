@@ -1,5 +1,6 @@
 //! Credentials for AWS: given, or found in AWS's usual places and kept until shortly before they expire.
-//! Many who need them at once wait for one look. No lock is held while anybody waits.
+//! Many who need them at once wait for one look; while those that are kept are still good, only the one
+//! who looks waits, and not again soon after a look in vain. No lock is held while anybody waits.
 
 use super::chain::Chain;
 use super::network::Network;
@@ -10,9 +11,12 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
 
 /// Credentials are looked for again so long before they expire.
 const AHEAD: Duration = Duration::from_secs(300);
+/// After a look that gave nothing better, those that are still good are used for so long before the next.
+const PAUSE: Duration = Duration::from_secs(60);
 /// However many places there are to look at, it is over by then.
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -40,6 +44,8 @@ pub(super) struct Keys {
 #[derive(Default)]
 struct Slot {
     kept: Option<Known>,
+    /// When a look gave none, or none that last.
+    vain: Option<SystemTime>,
     flight: Option<WeakShared<Flight>>,
 }
 
@@ -54,7 +60,7 @@ impl Keys {
             source: None,
             slot: Mutex::new(Slot {
                 kept: Some(Known::always(keys)),
-                flight: None,
+                ..Slot::default()
             }),
         }
     }
@@ -81,8 +87,12 @@ impl Keys {
             Next::Use(known) => return Ok(known),
             Next::Wait(flight) => flight,
         };
+        let began = Instant::now();
         let found = flight.await;
+        let ended = now + began.elapsed();
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasts = |found: &Known| is_good(found, ended + AHEAD);
+        slot.vain = (!found.as_ref().is_ok_and(lasts)).then_some(ended);
         match found {
             Ok(found) => {
                 slot.kept = Some(found.clone());
@@ -103,7 +113,15 @@ impl Keys {
         {
             return Next::Use(kept.keys.clone());
         }
-        if let Some(flight) = slot.flight.as_ref().and_then(WeakShared::upgrade) {
+        let flight = slot.flight.as_ref().and_then(WeakShared::upgrade);
+        let is_vain = slot.vain.is_some_and(|vain| is_recent(vain, now));
+        if let Some(kept) = &slot.kept
+            && is_good(kept, now)
+            && (is_vain || flight.is_some())
+        {
+            return Next::Use(kept.keys.clone());
+        }
+        if let Some(flight) = flight {
             return Next::Wait(flight);
         }
         let source = self.source.clone();
@@ -117,6 +135,12 @@ fn is_good(known: &Known, at: SystemTime) -> bool {
     known.until.is_none_or(|end| at < end)
 }
 
+/// A moment that is to come far from now is not: somebody has put the clock back.
+fn is_recent(moment: SystemTime, now: SystemTime) -> bool {
+    let between = now.duration_since(moment);
+    between.unwrap_or_else(|ahead| ahead.duration()) < PAUSE
+}
+
 async fn look(source: Option<Arc<dyn Source>>, now: SystemTime) -> Result<Known, SignError> {
     let refuse = |error: Arc<dyn std::error::Error + Send + Sync>| SignError::Credentials(error);
     let Some(source) = source else {
@@ -127,7 +151,9 @@ async fn look(source: Option<Arc<dyn Source>>, now: SystemTime) -> Result<Known,
     match tokio::time::timeout(LONGEST, source.look(now)).await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => Err(refuse(Arc::new(error))),
-        Err(late) => Err(refuse(Arc::new(late))),
+        Err(_) => Err(refuse(Arc::new(Trouble::new(format!(
+            "the look for them was not over within {LONGEST:?}"
+        ))))),
     }
 }
 
@@ -175,11 +201,33 @@ mod tests {
         }
     }
 
+    /// Gives keys for the first hour, at once the first time; later it does so or never answers.
+    struct Same {
+        looks: Arc<AtomicU64>,
+        is_silent: bool,
+    }
+
+    #[async_trait::async_trait]
+    impl Source for Same {
+        async fn look(&self, _: SystemTime) -> Result<Known, Trouble> {
+            if self.looks.fetch_add(1, Ordering::SeqCst) > 0 && self.is_silent {
+                std::future::pending::<()>().await;
+            }
+            Ok(Known {
+                keys: AwsKeys::new("id", "s3cret"),
+                until: Some(at(3600)),
+            })
+        }
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
     #[tokio::test]
     async fn credentials_are_looked_for_once_and_again_before_they_expire() {
         let looks = Arc::new(AtomicU64::new(0));
         let keys = Keys::from_source(Arc::new(Once(looks.clone())));
-        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         let many = (0..20).map(|_| keys.get(at(0)));
         let all = futures_util::future::join_all(many).await;
         assert!(all.iter().all(Result::is_ok));
@@ -190,14 +238,57 @@ mod tests {
         assert_eq!(looks.load(Ordering::SeqCst), 2, "but nearly over");
         let error = keys.get(at(3600)).await.unwrap_err();
         assert!(error.to_string().contains("no credentials"), "{error}");
+        assert!(error.to_string().ends_with(": gone"), "{error}");
         assert!(!format!("{keys:?}").contains("s3cret"));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_has_good_ones_does_not_wait_for_a_source_that_hangs() {
+        let looks = Arc::new(AtomicU64::new(0));
+        let source = Same {
+            looks: looks.clone(),
+            is_silent: true,
+        };
+        let keys = Keys::from_source(Arc::new(source));
+        keys.get(at(0)).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let meanwhile = async {
+            keys.get(at(3302)).await.unwrap();
+            began.elapsed()
+        };
+        let (first, waited) = tokio::join!(keys.get(at(3301)), meanwhile);
+        assert!(first.is_ok());
+        assert_eq!((began.elapsed(), waited), (LONGEST, Duration::ZERO));
+        for seconds in [3331, 3332, 3390] {
+            keys.get(at(seconds)).await.unwrap();
+        }
+        assert_eq!(began.elapsed(), LONGEST, "nobody waits again");
+        assert_eq!(looks.load(Ordering::SeqCst), 2);
+        keys.get(at(3391)).await.unwrap();
+        assert_eq!(looks.load(Ordering::SeqCst), 3, "a minute later");
+        assert!(keys.get(at(3600)).await.is_err(), "they are over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_has_nothing_better_is_not_asked_each_time() {
+        let looks = Arc::new(AtomicU64::new(0));
+        let source = Same {
+            looks: looks.clone(),
+            is_silent: false,
+        };
+        let keys = Keys::from_source(Arc::new(source));
+        for (seconds, expected) in [(0, 1), (3301, 2), (3302, 2), (3360, 2), (3361, 3), (0, 3)] {
+            keys.get(at(seconds)).await.unwrap();
+            assert_eq!(looks.load(Ordering::SeqCst), expected, "{seconds}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_look_is_over_in_time() {
         let keys = Keys::from_source(Arc::new(Silent));
         let began = tokio::time::Instant::now();
         let error = keys.get(SystemTime::UNIX_EPOCH).await.unwrap_err();
         assert_eq!(began.elapsed(), LONGEST);
-        assert!(error.to_string().contains("no credentials"), "{error}");
+        assert!(error.to_string().contains("not over within 30s"), "{error}");
     }
 }

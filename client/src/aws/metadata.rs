@@ -1,6 +1,7 @@
 //! Credentials that whoever runs the program hands out over the network: a container's host, and the
 //! machine itself (version 2 of its metadata).
 
+use super::network::is_private;
 use super::place::{Known, Place, Trouble, until};
 use super::signer::AwsKeys;
 use crate::Secret;
@@ -8,7 +9,6 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use interzone_protocol::vocab::Timestamp;
 use serde::Deserialize;
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// The machine itself is near, or it is not there.
@@ -18,6 +18,7 @@ const CONTAINER: Duration = Duration::from_secs(7);
 const TOKEN_FOR: &str = "21600";
 const TOKEN: &str = "x-aws-ec2-metadata-token";
 const TOKEN_TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
+const ENDPOINT: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 
 /// Hosts of containers, which are asked without TLS.
@@ -39,10 +40,10 @@ struct Given {
 
 /// The credentials of the container, if the program runs in one that has any.
 pub(super) async fn container(place: &Place) -> Result<Option<Known>, Trouble> {
-    let Some(address) = container_address(place)? else {
+    let Some((name, address)) = container_address(place)? else {
         return Ok(None);
     };
-    let mut request = request(Method::GET, &address)?;
+    let mut request = request(Method::GET, &address, name)?;
     let token = match place.var("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
         Some(path) => Some(place.token(&path).await?),
         None => place.var("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
@@ -60,25 +61,22 @@ pub(super) async fn container(place: &Place) -> Result<Option<Known>, Trouble> {
     known(who, answer.status, &answer.body).map(Some)
 }
 
-/// Where the container's credentials are. Without TLS only to where no other machine listens.
-fn container_address(place: &Place) -> Result<Option<String>, Trouble> {
-    if let Some(path) = place.var("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
+/// Where the container's credentials are, and the variable that says so. Without TLS only to where no
+/// other machine listens.
+fn container_address(place: &Place) -> Result<Option<(&'static str, String)>, Trouble> {
+    let name = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
+    if let Some(path) = place.var(name) {
         let slash = if path.starts_with('/') { "" } else { "/" };
-        return Ok(Some(format!("http://169.254.170.2{slash}{path}")));
+        let address = format!("http://169.254.170.2{slash}{path}");
+        return Ok(Some((name, address)));
     }
     let name = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
     let Some(address) = place.var(name) else {
         return Ok(None);
     };
-    let uri: Option<Uri> = address.parse().ok();
-    let host = uri.as_ref().and_then(|uri| uri.host());
-    let host = host.ok_or_else(|| Trouble::new(format!("{name} is no address")))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let near = host == "localhost"
-        || CONTAINER_HOSTS.contains(&host)
-        || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    if near || uri.as_ref().and_then(|uri| uri.scheme_str()) == Some("https") {
-        return Ok(Some(address));
+    let uri: Uri = address.parse().map_err(|_| no_address(name))?;
+    if is_private(&uri, &CONTAINER_HOSTS) {
+        return Ok(Some((name, address)));
     }
     Err(Trouble::new(format!(
         "{name} must be https, this machine or a host of containers"
@@ -92,7 +90,7 @@ pub(super) async fn machine(place: &Place) -> Result<Option<Known>, Trouble> {
         return Ok(None);
     }
     let base = machine_address(place);
-    let mut asked = request(Method::PUT, &format!("{base}/latest/api/token"))?;
+    let mut asked = request(Method::PUT, &format!("{base}/latest/api/token"), ENDPOINT)?;
     let ttl = HeaderValue::from_static(TOKEN_FOR);
     asked.headers_mut().insert(TOKEN_TTL, ttl);
     let answer = place.ask(asked, MACHINE).await?;
@@ -104,7 +102,7 @@ pub(super) async fn machine(place: &Place) -> Result<Option<Known>, Trouble> {
     let mut token = token.map_err(|_| Trouble::new(format!("{who}: its token is none")))?;
     token.set_sensitive(true);
 
-    let mut asked = request(Method::GET, &format!("{base}{ROLES}"))?;
+    let mut asked = request(Method::GET, &format!("{base}{ROLES}"), ENDPOINT)?;
     asked.headers_mut().insert(TOKEN, token.clone());
     let answer = place.ask(asked, MACHINE).await?;
     if answer.status == StatusCode::NOT_FOUND {
@@ -122,14 +120,15 @@ pub(super) async fn machine(place: &Place) -> Result<Option<Known>, Trouble> {
     else {
         return Ok(None);
     };
-    let mut asked = request(Method::GET, &format!("{base}{ROLES}{role}"))?;
+    let whose = "what the machine's metadata says of its role";
+    let mut asked = request(Method::GET, &format!("{base}{ROLES}{role}"), whose)?;
     asked.headers_mut().insert(TOKEN, token);
     let answer = place.ask(asked, MACHINE).await?;
     known(who, answer.status, &answer.body).map(Some)
 }
 
 fn machine_address(place: &Place) -> String {
-    if let Some(address) = place.var("AWS_EC2_METADATA_SERVICE_ENDPOINT") {
+    if let Some(address) = place.var(ENDPOINT) {
         return address.trim_end_matches('/').to_owned();
     }
     let mode = place.var("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
@@ -139,10 +138,15 @@ fn machine_address(place: &Place) -> String {
     "http://169.254.169.254".to_owned()
 }
 
-fn request(method: Method, address: &str) -> Result<http::Request<Bytes>, Trouble> {
+/// `whose` is told of an address that is none; the address itself may hold a password.
+fn request(method: Method, address: &str, whose: &str) -> Result<http::Request<Bytes>, Trouble> {
     let request = http::Request::builder().method(method).uri(address);
     let request = request.body(Bytes::new());
-    request.map_err(|_| Trouble::new(format!("{address} is no address")))
+    request.map_err(|_| no_address(whose))
+}
+
+fn no_address(whose: &str) -> Trouble {
+    Trouble::new(format!("{whose} is no address"))
 }
 
 fn known(who: &str, status: StatusCode, body: &[u8]) -> Result<Known, Trouble> {
@@ -154,6 +158,11 @@ fn known(who: &str, status: StatusCode, body: &[u8]) -> Result<Known, Trouble> {
         .map_err(|_| Trouble::new(format!("{who}: its answer is not what it should be")))?;
     if given.code.as_deref().is_some_and(|code| code != "Success") {
         return Err(refused(who, status, body));
+    }
+    // Those with a token are over some day, and who kept them for ever would not notice.
+    if given.token.is_some() && given.expiration.is_none() {
+        let words = format!("{who}: its keys are temporary, and it does not say until when");
+        return Err(Trouble::new(words));
     }
     match (given.access_key_id, given.secret_access_key) {
         (Some(id), Some(secret)) => {
@@ -205,7 +214,8 @@ mod tests {
             "https://credentials.example/x",
         ] {
             let place = Place::new(move |name| (name == FULL).then(|| address.to_owned()), None);
-            assert_eq!(container_address(&place).unwrap().unwrap(), address);
+            let found = container_address(&place).unwrap();
+            assert_eq!(found, Some((FULL, address.to_owned())));
         }
         for address in [
             "http://credentials.example/x",
@@ -228,7 +238,7 @@ mod tests {
             ),
             ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1/y"),
         ]);
-        let address = container_address(&both).unwrap().unwrap();
+        let (_, address) = container_address(&both).unwrap().unwrap();
         assert_eq!(address, "http://169.254.170.2/v2/credentials/x");
         assert!(container_address(&place(&[])).unwrap().is_none());
         assert_eq!(machine_address(&place(&[])), "http://169.254.169.254");

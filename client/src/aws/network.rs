@@ -5,7 +5,8 @@ use super::place::Trouble;
 use crate::{Https, HttpsOptions, Transport};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
-use http::StatusCode;
+use http::{StatusCode, Uri};
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -45,8 +46,8 @@ impl Network {
                 (_, Some(wait)) => sleep(wait).await,
                 (Ok(answer), None) => return Ok(answer),
                 (Err(words), None) => {
-                    let host = request.uri().authority().map_or("", |host| host.as_str());
-                    return Err(Trouble::new(format!("{host} cannot be asked: {words}")));
+                    let peer = peer(request.uri());
+                    return Err(Trouble::new(format!("{peer} cannot be asked: {words}")));
                 }
             }
         }
@@ -66,6 +67,31 @@ impl Network {
             status: parts.status,
             body: whole.into(),
         })
+    }
+}
+
+/// Whether nobody else can listen to what is sent there: by TLS, or because it stays on this machine or
+/// with one of these hosts.
+pub(super) fn is_private(uri: &Uri, near: &[&str]) -> bool {
+    let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match uri.scheme_str() {
+        Some("https") => !host.is_empty(),
+        Some("http") => {
+            host == "localhost"
+                || near.contains(&host)
+                || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        _ => false,
+    }
+}
+
+/// Host and port alone: before them there may be a password.
+fn peer(uri: &Uri) -> String {
+    let host = uri.host().unwrap_or_default();
+    match uri.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
     }
 }
 

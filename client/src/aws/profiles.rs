@@ -41,7 +41,8 @@ pub(super) enum Base {
 }
 
 impl Profiles {
-    /// Reads both files. One that is not there, or not for us, is an empty one.
+    /// Reads both files. One that is not there is an empty one, unless somebody named it. One that
+    /// cannot be read ends the search: it may have said who we are.
     pub(super) async fn read(place: &Place) -> Result<Self, Trouble> {
         let selected = place.var("AWS_PROFILE");
         let mut profiles = Self {
@@ -60,12 +61,17 @@ impl Profiles {
             let said = place.var(var);
             let name = said.as_deref().unwrap_or(usual);
             let Some(path) = place.path(name) else {
+                if said.is_some() {
+                    return Err(Trouble::new(format!("{var}: nobody says what `~` is")));
+                }
                 continue;
             };
             match place.file(path).await {
                 Ok(text) => profiles.take_in(&text, kind, name)?,
                 Err(error) if error.kind() == ErrorKind::NotFound && said.is_none() => {}
-                Err(error) => tracing::warn!(%error, file = name, "a file of AWS cannot be read"),
+                Err(error) => {
+                    return Err(Trouble::new(format!("{name} cannot be read: {error}")));
+                }
             }
         }
         Ok(profiles)

@@ -19,16 +19,19 @@ pub trait Signer: Send + Sync + 'static {
     async fn sign(&self, request: &mut http::Request<Bytes>) -> Result<(), SignError>;
 }
 
-/// Why a request could not be signed.
+/// Why a request could not be signed. The cause stands in the words, because few print more than those;
+/// it must hold no credential.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignError {
     /// No source has credentials for AWS, or none that are still good.
-    #[error("there are no credentials for AWS: set them in the environment, a profile or a role")]
-    Credentials(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    #[error(
+        "there are no credentials for AWS: set them in the environment, a profile or a role: {0}"
+    )]
+    Credentials(Arc<dyn std::error::Error + Send + Sync>),
     /// The request has a part that cannot be signed.
-    #[error("the request cannot be signed")]
-    Request(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    #[error("the request cannot be signed: {0}")]
+    Request(Arc<dyn std::error::Error + Send + Sync>),
 }
 
 /// Credentials that are given and not looked for.

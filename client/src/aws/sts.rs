@@ -1,16 +1,18 @@
 //! Roles: AWS's token service gives credentials of a role to whoever has others, or a token of an
 //! identity provider.
 
+use super::network::is_private;
 use super::place::{Known, Place, Trouble, until};
 use super::signer::AwsKeys;
 use super::v4;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, Uri, header};
 use interzone_protocol::vocab::Timestamp;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::form_urlencoded;
 
-const WITHIN: Duration = Duration::from_secs(10);
+/// Three tries must fit into the time of a whole look.
+const WITHIN: Duration = Duration::from_secs(8);
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
 /// A role to take.
@@ -36,7 +38,7 @@ pub(super) async fn assume(
     proof: Proof<'_>,
 ) -> Result<Known, Trouble> {
     let said = |words: &str| Trouble::new(format!("the role {}: {words}", role.arn));
-    let address = address(place, region).ok_or_else(|| said("there is no such region"))?;
+    let address = address(place, region).map_err(|words| said(&words))?;
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let session = role.session.clone();
     let session = session.unwrap_or_else(|| format!("interzone-{seconds}"));
@@ -83,15 +85,23 @@ fn form(role: &Role, session: &str, proof: &Proof<'_>) -> String {
     form.finish()
 }
 
-/// The service of the region, or wherever the environment says that it is.
-fn address(place: &Place, region: &str) -> Option<String> {
-    let configured = place.var("AWS_ENDPOINT_URL_STS");
-    if let Some(address) = configured.or_else(|| place.var("AWS_ENDPOINT_URL")) {
-        return Some(format!("{}/", address.trim_end_matches('/')));
+/// The service of the region, or wherever the environment says that it is. Tokens go there, so nobody
+/// else may listen.
+fn address(place: &Place, region: &str) -> Result<String, String> {
+    for name in ["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"] {
+        let Some(address) = place.var(name) else {
+            continue;
+        };
+        let address = format!("{}/", address.trim_end_matches('/'));
+        let uri = address.parse::<Uri>();
+        return match uri.is_ok_and(|uri| is_private(&uri, &[])) {
+            true => Ok(address),
+            false => Err(format!("{name} must be https or this machine")),
+        };
     }
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if region.is_empty() || !region.chars().all(plain) {
-        return None;
+        return Err("there is no such region".to_owned());
     }
     let suffixes = [
         ("cn-", "amazonaws.com.cn"),
@@ -103,7 +113,7 @@ fn address(place: &Place, region: &str) -> Option<String> {
     ];
     let own = suffixes.iter().find(|(start, _)| region.starts_with(start));
     let suffix = own.map_or("amazonaws.com", |(_, suffix)| suffix);
-    Some(format!("https://sts.{region}.{suffix}/"))
+    Ok(format!("https://sts.{region}.{suffix}/"))
 }
 
 /// What the service says of itself, which is short and no credential.
@@ -154,10 +164,37 @@ mod tests {
             ("us-isob-east-1", "sts.us-isob-east-1.sc2s.sgov.gov"),
         ] {
             let expected = format!("https://{host}/");
-            assert_eq!(address(&nowhere, region), Some(expected));
+            assert_eq!(address(&nowhere, region), Ok(expected));
         }
         for region in ["", "evil.example/", "EU", "a b"] {
-            assert_eq!(address(&nowhere, region), None, "{region}");
+            assert!(address(&nowhere, region).is_err(), "{region}");
+        }
+    }
+
+    #[test]
+    fn tokens_go_nowhere_in_the_clear() {
+        for name in ["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"] {
+            for (said, expected) in [
+                ("https://sts.example", Some("https://sts.example/")),
+                ("http://127.0.0.1:4566/", Some("http://127.0.0.1:4566/")),
+                ("http://[::1]:1", Some("http://[::1]:1/")),
+                ("http://localhost", Some("http://localhost/")),
+                ("http://me:pa55@sts.example", None),
+                ("http://169.254.170.2", None),
+                ("http://localhost.example", None),
+                ("http://127.0.0.1@sts.example", None),
+                ("ftp://localhost", None),
+                ("localhost:1", None),
+                ("pa55 is no address", None),
+            ] {
+                let place = Place::new(move |var| (var == name).then(|| said.to_owned()), None);
+                let found = address(&place, "eu-west-1");
+                assert_eq!(found.as_deref().ok(), expected, "{said}");
+                if let Err(words) = found {
+                    assert!(words.contains(&format!("{name} must")), "{words}");
+                    assert!(!words.contains("pa55"), "{words}");
+                }
+            }
         }
     }
 }

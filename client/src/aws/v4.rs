@@ -74,9 +74,12 @@ fn canonical(request: &http::Request<Bytes>) -> Result<(String, String), SignErr
     let mut headers: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in request.headers() {
         let name = name.as_str();
-        let Some(value) = value.to_str().ok().filter(|_| is_signed(name)) else {
+        if !is_signed(name) {
             continue;
-        };
+        }
+        // Unsigned, whoever passes it on could change it.
+        let value = value.to_str();
+        let value = value.map_err(|_| refuse("a header that must be signed is not ASCII"))?;
         let value = single_spaced(value);
         headers
             .entry(name)

@@ -196,11 +196,7 @@ async fn profiles_are_found_where_aws_keeps_them() {
         ),
         (&[("AWS_CONFIG_FILE", other)], "OTHER"),
         (
-            &[
-                ("HOME", home),
-                ("AWS_CONFIG_FILE", "~/other"),
-                ("AWS_SHARED_CREDENTIALS_FILE", "~/none"),
-            ],
+            &[("HOME", home), ("AWS_SHARED_CREDENTIALS_FILE", "~/other")],
             "OTHER",
         ),
     ] {
@@ -210,6 +206,108 @@ async fn profiles_are_found_where_aws_keeps_them() {
     let lost = chain(&[("HOME", home), ("AWS_PROFILE", "nobody")]);
     let error = lost.look(now()).await.unwrap_err().to_string();
     assert!(error.contains("`nobody` does not exist"), "{error}");
+}
+
+#[tokio::test]
+async fn a_place_that_is_set_and_broken_ends_the_search() {
+    let cloud = Cloud::new(machine).await;
+    let stronger = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
+    let home = tempfile::tempdir().unwrap();
+    let unreadable = home.path().join("here/.aws/config");
+    std::fs::create_dir_all(&unreadable).unwrap();
+    let here = home.path().join("here");
+    let (home, here) = (home.path().to_str().unwrap(), here.to_str().unwrap());
+    let (id, secret) = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
+    for (vars, words) in [
+        (&[("HOME", here)][..], "~/.aws/config cannot be read"),
+        (
+            &[("HOME", home), ("AWS_CONFIG_FILE", "~/none")],
+            "~/none cannot be read",
+        ),
+        (
+            &[("HOME", home), ("AWS_SHARED_CREDENTIALS_FILE", "~/none")],
+            "~/none cannot be read",
+        ),
+        (
+            &[("AWS_CONFIG_FILE", "~/none")],
+            "AWS_CONFIG_FILE: nobody says",
+        ),
+        (
+            &[(id, "AKID")],
+            "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not",
+        ),
+        (
+            &[(secret, "s3cret"), (id, " ")],
+            "AWS_SECRET_ACCESS_KEY is set, but AWS_ACCESS_KEY_ID is not",
+        ),
+    ] {
+        let vars: Vec<_> = vars.iter().copied().chain([stronger]).collect();
+        let error = chain(&vars).look(now()).await.unwrap_err().to_string();
+        assert!(
+            error.contains(words) && !error.contains("s3cret"),
+            "{error}"
+        );
+    }
+    assert!(cloud.asked().is_empty(), "nobody else is asked");
+    let known = chain(&[("HOME", home), stronger]).look(now()).await;
+    temporary(&known.unwrap(), "AKIDHOST");
+}
+
+#[tokio::test]
+async fn a_role_that_cannot_be_asked_for_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config");
+    let text = "[default]\nrole_arn = arn:r\nsource_profile = default\naws_access_key_id = A\n\
+                aws_secret_access_key = s3cret\naws_session_token = t0k\u{1}en\n";
+    std::fs::write(&file, text).unwrap();
+    let chain = chain(&[("AWS_CONFIG_FILE", file.to_str().unwrap())]);
+    let error = chain.look(now()).await.unwrap_err().to_string();
+    assert!(
+        error.contains("arn:r") && error.contains("do not fit into a header"),
+        "{error}"
+    );
+    assert!(
+        !error.contains("t0k") && !error.contains("s3cret"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_service_that_is_silent_is_named_before_the_look_is_over() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = silent.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "ey.J.x").unwrap();
+    let address = format!("http://me:pa55@{host}");
+    let chain = chain(&[
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", file.to_str().unwrap()),
+        ("AWS_ROLE_ARN", "arn:web"),
+        ("AWS_ENDPOINT_URL_STS", &address),
+    ]);
+    let look = tokio::time::timeout(Duration::from_secs(29), chain.look(now()));
+    let error = look.await.unwrap().unwrap_err().to_string();
+    assert!(
+        error.contains("arn:web") && error.contains(&host),
+        "{error}"
+    );
+    assert!(!error.contains("pa55"), "{error}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_not_repeated() {
+    for name in [
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    ] {
+        let chain = chain(&[(name, "http://me:pa55@ho st/")]);
+        let error = chain.look(now()).await.unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{name} is no address")) && !error.contains("pa55"),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -414,6 +512,11 @@ async fn a_busy_host_is_asked_again_and_one_that_lies_is_not_repeated() {
                 r#"{"AccessKeyId": "x", "SecretAccessKey": ["s3cret"]}"#.to_owned(),
             ),
             4 => (200, r#"{"AccessKeyId": "x"}"#.to_owned()),
+            5 => {
+                let body =
+                    r#"{"AccessKeyId": "x", "SecretAccessKey": "s3cret", "Token": "s3cret"}"#;
+                (200, body.to_owned())
+            }
             _ => (200, "x".repeat((1 << 20) + 1)),
         }
     })
@@ -424,6 +527,7 @@ async fn a_busy_host_is_asked_again_and_one_that_lies_is_not_repeated() {
     for words in [
         "not what it should be",
         "no keys",
+        "does not say until when",
         "more than 1048576 bytes",
     ] {
         let error = chain.look(now()).await.unwrap_err().to_string();

@@ -183,6 +183,17 @@ fn what_cannot_be_signed_is_an_error() {
     let error = sign(&mut request, &lines, scope).unwrap_err();
     assert!(!format!("{error:?}").contains("lines"), "{error:?}");
     assert!(request.headers().is_empty(), "nothing half signed is sent");
+    for (name, is_refused) in [("x-amz-meta", true), ("accept", false)] {
+        let value = HeaderValue::from_bytes("pa55\u{e9}".as_bytes()).unwrap();
+        request.headers_mut().clear();
+        request.headers_mut().insert(name, value);
+        match sign(&mut request, &keys(false), scope) {
+            Err(SignError::Request(error)) if is_refused => {
+                assert!(error.to_string().contains("not ASCII"), "{error}");
+            }
+            other => assert!(other.is_ok() && !is_refused, "{name}: {other:?}"),
+        }
+    }
 }
 
 #[test]
