@@ -15,6 +15,7 @@ mod cache;
 mod commit;
 mod events;
 mod fault;
+mod first;
 mod job;
 mod open;
 mod outbox;

@@ -3,7 +3,7 @@
 use super::commit::Step;
 use super::fault::Outcome;
 use super::job::Session;
-use super::{blobs, events, outbox, streams, talks, tasks, topics, work};
+use super::{blobs, events, first, outbox, streams, talks, tasks, topics, work};
 use interzone_hub::Push;
 use interzone_hub::ports::{ClaimKey, Op, StoreError};
 use interzone_protocol::vocab::Timestamp;
@@ -15,16 +15,21 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
     let subject = step.subject.as_deref();
     match &step.op {
         Op::Claim(claim) => claim_key(session, claim, at),
-        Op::CreateTask(task) => tasks::create(session, task, text),
+        Op::CreateTask(task) => tasks::create(session, task, text, &step.first, at),
         Op::UpdateTask(task) => tasks::update(session, task, text),
         Op::NoteQuestion { task_id, asking } => talks::note(session, task_id, asking, at),
         Op::AddMessage { task_id, index, .. } => {
-            let sql = "INSERT INTO messages (task_id, idx, body) VALUES (?1, ?2, ?3)";
+            let sql = "INSERT INTO messages (task_id, idx, body) SELECT ?1, ?2, ?3 WHERE NOT EXISTS \
+                (SELECT 1 FROM tasks WHERE id = ?1 AND first_said > ?2)";
             once(session.run(sql, params![task_id.as_str(), index, text])?)
         }
         Op::ReplaceMessage { task_id, index, .. } => {
             let sql = "UPDATE messages SET body = ?3 WHERE task_id = ?1 AND idx = ?2";
-            once(session.run(sql, params![task_id.as_str(), index, text])?)
+            let done = session.run(sql, params![task_id.as_str(), index, text])?;
+            if done == 0 {
+                return first::replace_message(session, task_id, *index, text.unwrap_or_default());
+            }
+            Ok(())
         }
         Op::PutArtifact {
             task_id,

@@ -2,6 +2,7 @@
 //! on the caller's side.
 
 use super::fault::Outcome;
+use super::first::{self, First};
 use super::job::Session;
 use super::{apply, events};
 use crate::codec::{column, to_text};
@@ -33,13 +34,15 @@ pub(super) struct Step {
     pub(super) wakes: bool,
     /// Whether the log that it adds to begins with this commit.
     pub(super) begins: bool,
+    /// What a task that it makes begins with.
+    pub(super) first: First,
 }
 
 impl Prepared {
     pub(super) fn new(commit: Commit) -> Result<Self, StoreError> {
         let changed = changed(&commit.ops);
         let steps = commit.ops.into_iter().map(Step::new);
-        let mut steps = events::gather(steps.collect::<Result<_, _>>()?);
+        let mut steps = first::gather(events::gather(steps.collect::<Result<_, _>>()?));
         wake_once(&mut steps);
         Ok(Self {
             changed,
@@ -165,6 +168,7 @@ impl Step {
             more,
             wakes: true,
             begins: false,
+            first: First::default(),
         })
     }
 
@@ -180,7 +184,7 @@ impl Step {
             },
             _ => 0,
         };
-        ROW + body + self.text.as_ref().map_or(0, String::len)
+        ROW + body + self.text.as_ref().map_or(0, String::len) + self.first.weight()
     }
 }
 

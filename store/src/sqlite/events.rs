@@ -6,6 +6,7 @@
 use super::apply::once;
 use super::commit::Step;
 use super::fault::Outcome;
+use super::first::{self, BETWEEN};
 use super::job::Session;
 use super::rows::text;
 use crate::codec::{column, count, from_text, moment};
@@ -13,9 +14,6 @@ use interzone_hub::ports::{EventRow, Op, Wake};
 use interzone_hub::{Event, Subject};
 use interzone_protocol::vocab::Timestamp;
 use rusqlite::{Connection, params};
-
-/// What stands between the bodies of one row: no JSON has it, neither in its strings nor around them.
-const BETWEEN: char = '\u{1e}';
 
 /// The longest row that another event is added to, in bytes, so that whoever wants one event does not read many.
 const FULL: usize = 4096;
@@ -70,7 +68,7 @@ pub(super) fn append(
         let sql = "INSERT INTO events (subject, seq, at, body) VALUES (?1, ?2, ?3, ?4)";
         session.run(sql, params![step.subject, seq, at, bodies])?;
     } else {
-        once(add(session, step, (seq, at), bodies)?)?;
+        once(add(session, step, last, at)?)?;
     }
     if step.wakes {
         let wake = Wake::Subject(last.subject.clone(), last.seq);
@@ -81,12 +79,32 @@ pub(super) fn append(
 
 /// Adds events to a log that may have some; answers whether it did. No event of another row may have one of their
 /// numbers. A log grows at its end, so there is mostly no row to look at.
-fn add(session: &Session<'_>, step: &Step, (seq, at): (i64, i64), bodies: &str) -> Outcome<usize> {
-    let sql = "INSERT INTO events (subject, seq, at, body) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS \
-        (SELECT 1 FROM events WHERE subject = ?1 AND seq >= ?5 \
-         AND seq - (length(body) - length(replace(body, char(30), ''))) <= ?2)";
+fn add(session: &Session<'_>, step: &Step, last: &EventRow, at: i64) -> Outcome<usize> {
+    let (seq, bodies) = (column(last.seq), step.text.as_deref().unwrap_or_default());
+    macro_rules! unless_taken {
+        () => {
+            "INSERT INTO events (subject, seq, at, body) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS \
+             (SELECT 1 FROM events WHERE subject = ?1 AND seq >= ?5 \
+              AND seq - (length(body) - length(replace(body, char(30), ''))) <= ?2)"
+        };
+    }
     let first = seq.saturating_sub(column(others(bodies)));
-    session.run(sql, params![step.subject, seq, at, bodies, first])
+    match &last.subject {
+        Subject::Task(id) if first::may_have_event(count("event", first)?) => {
+            let sql = concat!(
+                unless_taken!(),
+                " AND NOT EXISTS (SELECT 1 FROM tasks WHERE id = ?6 AND first_seq >= ?5)"
+            );
+            session.run(
+                sql,
+                params![step.subject, seq, at, bodies, first, id.as_str()],
+            )
+        }
+        _ => session.run(
+            unless_taken!(),
+            params![step.subject, seq, at, bodies, first],
+        ),
+    }
 }
 
 /// The next events of a log.
@@ -96,35 +114,76 @@ pub(super) fn read(
     after: u64,
     limit: usize,
 ) -> Outcome<Vec<Event>> {
-    let sql = "SELECT seq, at, body FROM events \
-        WHERE subject = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
-    let values = params![subject.key(), column(after), column(limit as u64)];
-    let mut events = Vec::new();
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(values)?;
-    while events.len() < limit
-        && let Some(row) = rows.next()?
-    {
-        let last: u64 = count("event", row.get(0)?)?;
-        let at = moment(row.get(1)?);
-        let bodies = text(row, 2)?;
+    let mut page = Page {
+        subject,
+        after,
+        limit,
+        events: Vec::new(),
+    };
+    let Subject::Task(id) = subject else {
+        page.read_rows(connection)?;
+        return Ok(page.events);
+    };
+    if !first::may_have_event(after.saturating_add(1)) {
+        page.read_rows(connection)?;
+        return Ok(page.events);
+    }
+    // Two queries see one moment only within a transaction.
+    let moment = connection.unchecked_transaction()?;
+    first::events(&moment, id, |last, at, bodies| page.add(last, at, bodies))?;
+    page.read_rows(&moment)?;
+    moment.finish()?;
+    Ok(page.events)
+}
+
+/// Events that are wanted, as they are found.
+struct Page<'s> {
+    subject: &'s Subject,
+    after: u64,
+    limit: usize,
+    events: Vec<Event>,
+}
+
+impl Page<'_> {
+    /// Adds those that have a row of their own.
+    fn read_rows(&mut self, connection: &Connection) -> Outcome<()> {
+        let sql = "SELECT seq, at, body FROM events \
+            WHERE subject = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+        let values = params![
+            self.subject.key(),
+            column(self.after),
+            column(self.limit as u64)
+        ];
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(values)?;
+        while self.events.len() < self.limit
+            && let Some(row) = rows.next()?
+        {
+            let last: u64 = count("event", row.get(0)?)?;
+            self.add(last, row.get(1)?, text(row, 2)?)?;
+        }
+        Ok(())
+    }
+
+    /// Adds those of the bodies that are wanted; `last` is the number of the last.
+    fn add(&mut self, last: u64, at: i64, bodies: &str) -> Outcome<()> {
         let first = last.saturating_sub(others(bodies));
         let numbered = (first..).zip(bodies.split(BETWEEN));
-        let wanted = numbered.skip_while(|(seq, _)| *seq <= after);
-        for (seq, body) in wanted.take(limit - events.len()) {
-            events.push(Event {
-                subject: subject.clone(),
+        let wanted = numbered.skip_while(|(seq, _)| *seq <= self.after);
+        for (seq, body) in wanted.take(self.limit.saturating_sub(self.events.len())) {
+            self.events.push(Event {
+                subject: self.subject.clone(),
                 seq,
-                at,
+                at: moment(at),
                 body: from_text("event", body)?,
             });
         }
+        Ok(())
     }
-    Ok(events)
 }
 
 /// How many bodies stand before the last.
-fn others(bodies: &str) -> u64 {
+pub(super) fn others(bodies: &str) -> u64 {
     bodies.matches(BETWEEN).count() as u64
 }
 
@@ -139,12 +198,17 @@ pub(super) fn remove(session: &Session<'_>, subject: &str, most: usize) -> Outco
     let sql = "DELETE FROM events WHERE row IN \
         (SELECT row FROM events WHERE subject = ?1 ORDER BY seq LIMIT ?2) \
         RETURNING length(body) - length(replace(body, char(30), '')) + 1";
+    let first = match Subject::from_key(subject) {
+        Some(Subject::Task(id)) if most > 0 => first::remove_events(session, id.as_str())?,
+        _ => 0,
+    };
+    let most = most.saturating_sub(usize::from(first > 0));
     let values = params![subject, column(most as u64)];
     let removed: Vec<u64> = session.all(sql, values, |row| {
         count("event", row.get(0)?).map_err(Into::into)
     })?;
     Ok(Removed {
-        rows: removed.len(),
-        events: removed.iter().sum(),
+        rows: removed.len() + usize::from(first > 0),
+        events: removed.iter().sum::<u64>() + first,
     })
 }

@@ -5,17 +5,18 @@ use super::apply::once;
 use super::cache::Found;
 use super::commit::Prepared;
 use super::fault::Outcome;
+use super::first::First;
 use super::job::Session;
 use super::rows::{all, first, optional_text, text};
 use super::{blobs, events};
 use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
 use async_trait::async_trait;
-use interzone_hub::ports::{Commit, StoreError, TaskStore};
+use interzone_hub::ports::{Commit, StoreError, TaskStore, Wake};
 use interzone_hub::{BlobId, BlobText, Event, Packed, Push, Subject, Task, TaskQuery, WholeTask};
 use interzone_protocol::vocab::{
     Artifact, Message, Metadata, Priority, TaskId, TaskState, Timestamp,
 };
-use rusqlite::{Row, params};
+use rusqlite::{Row, Statement, params};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl TaskStore for SqliteStore {
         range: Range<u32>,
     ) -> Result<Vec<Packed<Message>>, StoreError> {
         let id = id.clone();
-        self.read(move |connection| whole::messages(connection, &id, range, &mut 0))
+        self.read(move |connection| whole::messages(connection, &id, range))
             .await
     }
 
@@ -180,14 +181,39 @@ fn read_task(row: &Row<'_>) -> Outcome<Task> {
     })
 }
 
-/// Adds a task; its status is text already.
-pub(super) fn create(session: &Session<'_>, task: &Task, status: Option<&str>) -> Outcome<()> {
+/// Adds a task, with what it begins with; its status is text already.
+pub(super) fn create(
+    session: &mut Session<'_>,
+    task: &Task,
+    status: Option<&str>,
+    first: &First,
+    at: Timestamp,
+) -> Outcome<()> {
     let sql = concat!(
         "INSERT INTO tasks (",
         task_columns!(),
-        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+        ", first_said, first_messages, first_seq, first_at, first_events) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
+                 ?17, ?18, ?19, ?20, ?21)"
     );
-    once(write(session, sql, task, status)?)
+    let mut statement = session.connection.prepare_cached(sql)?;
+    bind(&mut statement, task, status)?;
+    let more = params![
+        first.said,
+        first.messages,
+        first.seq.map(column),
+        first.seq.map(|_| at.as_millis()),
+        first.events,
+    ];
+    for (place, value) in (17..).zip(more) {
+        statement.raw_bind_parameter(place, value)?;
+    }
+    once(statement.raw_execute()?)?;
+    if let Some(seq) = first.seq {
+        let subject = Subject::Task(task.id.clone());
+        session.wakes.named.push(Wake::Subject(subject, seq));
+    }
+    Ok(())
 }
 
 /// Puts a task in the place of its revision before.
@@ -218,6 +244,13 @@ pub(super) fn update(session: &Session<'_>, task: &Task, status: Option<&str>) -
 }
 
 fn write(session: &Session<'_>, sql: &str, task: &Task, status: Option<&str>) -> Outcome<usize> {
+    let mut statement = session.connection.prepare_cached(sql)?;
+    bind(&mut statement, task, status)?;
+    Ok(statement.raw_execute()?)
+}
+
+/// Binds the columns of a task.
+fn bind(statement: &mut Statement<'_>, task: &Task, status: Option<&str>) -> Outcome<()> {
     let values = params![
         task.id.as_str(),
         task.context_id.as_str(),
@@ -236,5 +269,8 @@ fn write(session: &Session<'_>, sql: &str, task: &Task, status: Option<&str>) ->
         task.metadata.as_ref().map(Metadata::as_str),
         status,
     ];
-    session.run(sql, values)
+    for (place, value) in (1..).zip(values) {
+        statement.raw_bind_parameter(place, value)?;
+    }
+    Ok(())
 }

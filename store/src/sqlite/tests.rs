@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 mod blobs;
 mod coherence;
 mod events;
+mod first;
 mod groups;
 mod log;
 mod opening;

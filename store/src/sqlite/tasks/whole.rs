@@ -1,12 +1,13 @@
 //! A task with what hangs on it, read at one moment.
 
 use super::{read_task, task_columns};
-use crate::codec::from_text;
+use crate::codec::{column, count, from_text};
 use crate::sqlite::fault::Outcome;
-use crate::sqlite::rows::{all, first, text};
+use crate::sqlite::first::parts;
+use crate::sqlite::rows::{all, first, optional_text, text};
 use interzone_hub::{Packed, Task, WholeTask, Written};
 use interzone_protocol::vocab::{Artifact, Message, Part, TaskId};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use std::ops::Range;
 
 /// The most messages and artifacts of a task that is read whole whatever is asked of it.
@@ -32,18 +33,22 @@ pub(super) fn read(
 ) -> Outcome<Option<Read>> {
     // Several queries see one moment only within a transaction.
     let moment = connection.unchecked_transaction()?;
-    let Some(task) = head(&moment, id)? else {
+    let sql = concat!(
+        "SELECT ",
+        task_columns!(),
+        ", first_messages FROM tasks WHERE id = ?1"
+    );
+    let mut length = 0;
+    let found = first(&moment, sql, [id.as_str()], |row| {
+        Ok((read_task(row)?, first_messages(row, &mut length)?))
+    })?;
+    let Some((task, mut messages)) = found else {
         return Ok(None);
     };
     let small = task.messages <= SMALL && task.artifacts <= SMALL;
-    let first = task.messages.saturating_sub(latest);
-    let first = if small { 0 } else { first };
-    let mut length = 0;
-    let messages = if first < task.messages {
-        messages(&moment, id, first..task.messages, &mut length)?
-    } else {
-        Vec::new()
-    };
+    let from = task.messages.saturating_sub(latest);
+    let wanted = if small { 0 } else { from }..task.messages;
+    add_messages(&moment, id, wanted, &mut messages, &mut length)?;
     let artifacts = if task.artifacts > 0 && (small || with_artifacts) {
         artifacts(&moment, id, &mut length)?
     } else {
@@ -81,21 +86,58 @@ pub(super) fn head(connection: &Connection, id: &TaskId) -> Outcome<Option<Task>
     first(connection, sql, [id.as_str()], read_task)
 }
 
-/// Messages with these places; counts the length of their texts.
+/// Messages with these places.
 pub(super) fn messages(
     connection: &Connection,
     id: &TaskId,
-    range: Range<u32>,
-    length: &mut usize,
+    wanted: Range<u32>,
 ) -> Outcome<Vec<Packed<Message>>> {
+    let moment = connection.unchecked_transaction()?;
+    let sql = "SELECT first_messages FROM tasks WHERE id = ?1";
+    let found = first(&moment, sql, [id.as_str()], |row| {
+        first_messages(row, &mut 0)
+    })?;
+    let mut messages = found.unwrap_or_default();
+    add_messages(&moment, id, wanted, &mut messages, &mut 0)?;
+    moment.finish()?;
+    Ok(messages)
+}
+
+/// The messages in the task's own row; counts the length of their texts.
+fn first_messages(row: &Row<'_>, length: &mut usize) -> Outcome<Vec<Packed<Message>>> {
+    let bodies = optional_text(row, row.as_ref().column_index("first_messages")?)?;
+    parts(bodies).map(|body| a_message(body, length)).collect()
+}
+
+/// Of the messages in the task's own row leaves those that are wanted, and adds those that have a row of their own;
+/// counts the length of their texts.
+fn add_messages(
+    connection: &Connection,
+    id: &TaskId,
+    wanted: Range<u32>,
+    messages: &mut Vec<Packed<Message>>,
+    length: &mut usize,
+) -> Outcome<()> {
+    let first: u32 = count("message", column(messages.len() as u64))?;
+    let places = 0..first;
+    let mut place = places.clone();
+    messages.retain(|_| place.next().is_some_and(|place| wanted.contains(&place)));
+    let rest = wanted.start.max(places.end)..wanted.end;
+    if rest.is_empty() {
+        return Ok(());
+    }
     let sql = "SELECT body FROM messages \
         WHERE task_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx";
-    let values = params![id.as_str(), range.start, range.end];
-    all(connection, sql, values, |row| {
-        let body = text(row, 0)?;
-        *length += body.len();
-        Ok(from_text("message", body)?)
-    })
+    let values = params![id.as_str(), rest.start, rest.end];
+    messages.extend(all(connection, sql, values, |row| {
+        a_message(text(row, 0)?, length)
+    })?);
+    Ok(())
+}
+
+fn a_message(body: &str, length: &mut usize) -> Outcome<Packed<Message>> {
+    *length += body.len();
+    Ok(from_text("message", body)?)
 }
 
 /// All artifacts; counts the length of their texts.

@@ -15,21 +15,23 @@ fn rows(folder: &Folder) -> i64 {
 async fn of_one_commit_are_one_row_for_each_log() {
     let folder = Folder::new();
     let store = folder.open().await;
+    let ops = vec![create("a"), create("b")];
+    store.commit(commit(ops)).await.unwrap();
     let ops = vec![
-        create("a"),
         event("a", 1),
-        create("b"),
         event("a", 2),
         event("b", 1),
+        event("a", 3),
         event("b", 2),
+        event("b", 3),
     ];
     store.commit(commit(ops)).await.unwrap();
-    assert_eq!(rows(&folder), 2);
+    assert_eq!(rows(&folder), 4);
     let of = |id: &str| Subject::Task(task(id).id);
     for id in ["a", "b"] {
         let read = store.events(&of(id), 0, 9).await.unwrap();
         let numbers: Vec<u64> = read.iter().map(|event| event.seq).collect();
-        assert_eq!(numbers, [1, 2], "{id}");
+        assert_eq!(numbers, [1, 2, 3], "{id}");
     }
 }
 
