@@ -125,6 +125,18 @@ impl Answers {
         request: &Request<'_>,
         value: &T,
     ) -> Result<(), serde_json::Error> {
+        self.result_by(request, |out| serde_json::to_writer(out, value))
+    }
+
+    /// As [`Answers::result`], for a value that writes itself as JSON at the end of what it is given.
+    ///
+    /// # Errors
+    /// As [`Answers::result`].
+    pub fn result_by(
+        &mut self,
+        request: &Request<'_>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) -> Result<(), serde_json::Error> {
         if !self.separate(USUAL_ANSWER) {
             return Ok(());
         }
@@ -132,7 +144,7 @@ impl Answers {
         begin(request.id(), &mut self.out);
         self.out.extend_from_slice(RESULT);
         let begun = self.out.len();
-        let written = serde_json::to_writer(&mut self.out, value);
+        let written = write(&mut self.out);
         match written.and_then(|()| readable(self.out.get(begun..).unwrap_or_default())) {
             Ok(()) => {
                 self.out.push(b'}');

@@ -85,6 +85,10 @@ pub(crate) async fn measure(
             });
         }
         for connections in CONNECTIONS {
+            if crate::argument("--connections").is_some_and(|only| only != connections.to_string())
+            {
+                continue;
+            }
             println!("\n# {method}, {connections} connections");
             let rounds = rounds(&contenders, &tls, connections, size).await;
             report(&contenders, &rounds);

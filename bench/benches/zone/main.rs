@@ -1,9 +1,9 @@
 //! The Execution Zone beside the limit, a bare TLS server, and beside a peer, in one run.
 //!
-//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--binary PATH]`
+//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--connections N] [--binary PATH]`
 //!
 //! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file` or `delta`. `--binary` takes an
-//! `interzone` that was built before. With `--log FILTER` the zone logs by that filter instead of its
+//! `interzone` that was built before, `--connections` measures calls at 32 or at 256 connections alone. With `--log FILTER` the zone logs by that filter instead of its
 //! default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
 //! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and a figure
 //! is the median of the rounds.

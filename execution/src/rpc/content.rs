@@ -63,7 +63,11 @@ impl Writing {
         {
             return self.answers.written(request, text);
         }
-        if let Err(error) = self.answers.result(request, reply) {
+        let answered = match reply {
+            Reply::Acp(result) => self.answers.result_by(request, |out| result.write_to(out)),
+            reply => self.answers.result(request, reply),
+        };
+        if let Err(error) = answered {
             tracing::error!(%error, "a result could not be written");
         }
         if let Reply::Zone(said) = reply {

@@ -13,6 +13,7 @@ contract!(
     select_by_everything_that_is_given,
     are_ordered_by_last_change_then_id,
     compare_ids_byte_by_byte,
+    find_a_conversation_with_the_task_that_began_it,
     come_in_pages,
     hold_still_for_what_does_not_change,
     hold_still_while_others_write,
@@ -160,6 +161,54 @@ async fn compare_ids_byte_by_byte(on: Engine) {
 }
 
 /// Turns all pages of a list, through the tokens that callers get.
+/// A conversation may have the id of its first task, and is whole whoever named it.
+async fn find_a_conversation_with_the_task_that_began_it(on: Engine) {
+    let store = on.node().await;
+    let within = |id: &str, context: &str, when: i64| Task {
+        context_id: ContextId::new(context).unwrap(),
+        updated_at: at(when),
+        ..task(id)
+    };
+    let tasks = [
+        within("a", "a", 3),
+        within("b", "a", 1),
+        within("c", "a", 5),
+        within("d", "d", 4),
+        within("e", "b", 2),
+    ];
+    let ops = tasks.iter().map(create).collect();
+    store.commit(commit(ops)).await.unwrap();
+    for (context, states, ids) in [
+        ("a", &[][..], &["c", "a", "b"][..]),
+        ("a", &[TaskState::Submitted], &["c", "a", "b"]),
+        ("a", &[TaskState::Working], &[]),
+        ("d", &[], &["d"]),
+        // The id of a task that is in another conversation.
+        ("b", &[], &["e"]),
+        ("e", &[], &[]),
+    ] {
+        let query = TaskQuery {
+            context_id: Some(ContextId::new(context).unwrap()),
+            states: states.to_vec(),
+            limit: 9,
+            ..all_tasks()
+        };
+        let found = store.tasks(&query).await.unwrap();
+        let found: Vec<&str> = found.iter().map(|task| task.id.as_str()).collect();
+        assert_eq!(found, ids, "{context}");
+        let first = TaskQuery {
+            limit: 1,
+            ..query.clone()
+        };
+        let found = store.tasks(&first).await.unwrap();
+        assert_eq!(
+            found.first().map(|task| task.id.as_str()),
+            ids.first().copied()
+        );
+        assert_eq!(store.count_tasks(&query).await.unwrap(), ids.len() as u64);
+    }
+}
+
 async fn walk(store: &dyn Store, query: &TaskQuery, size: usize) -> Vec<Task> {
     let mut query = TaskQuery {
         limit: size,

@@ -7,8 +7,10 @@ use interzone_protocol::acp::{
     Status, StreamObject, StreamStatus, SubscriptionObject, TaskEvent, TaskObject,
 };
 use interzone_protocol::vocab::{
-    Artifact, Message, Part, StreamId, SubscriptionId, TaskId, TaskState, Timestamp,
+    Artifact, Message, Metadata, Part, Priority, StreamId, SubscriptionId, TaskId, TaskState,
+    Timestamp,
 };
+use std::sync::LazyLock;
 use url::Url;
 
 /// The id of a task. One that could be nobody's answers as unknown.
@@ -36,9 +38,23 @@ pub(crate) fn head(task: &Task) -> TaskObject {
         assigned_agent: Some(task.agent.as_str().to_owned()),
         messages: None,
         artifacts: None,
-        metadata: members::set(task.metadata.as_ref(), "priority", task.priority.name())
-            .or_else(|| task.metadata.clone()),
+        metadata: with_priority(task),
     }
+}
+
+/// What the caller keeps with a task, and how soon it is to be done. Most keep nothing, and then there are as many
+/// such objects as priorities: they are put together once.
+fn with_priority(task: &Task) -> Option<Metadata> {
+    static ALONE: LazyLock<Vec<(Priority, Option<Metadata>)>> = LazyLock::new(|| {
+        let alone = |priority: Priority| members::set(None, "priority", priority.name());
+        let all = Priority::ALL.into_iter();
+        all.map(|priority| (priority, alone(priority))).collect()
+    });
+    let Some(theirs) = &task.metadata else {
+        let found = ALONE.iter().find(|(of, _)| *of == task.priority);
+        return found.and_then(|(_, alone)| alone.clone());
+    };
+    members::set(Some(theirs), "priority", task.priority.name()).or_else(|| Some(theirs.clone()))
 }
 
 /// A task that was just begun with this message.

@@ -150,7 +150,8 @@ impl Hub {
         };
         let context_id = match new.context_id {
             Some(context_id) => context_id,
-            None => made_id(ContextId::new(self.new_id(now)))?,
+            // A conversation that begins with a task is found by that task's id, which costs the stores nothing.
+            None => made_id(ContextId::new(id.as_str()))?,
         };
         let mut draft = Draft::create(
             Task {

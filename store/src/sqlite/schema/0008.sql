@@ -10,3 +10,7 @@ ALTER TABLE tasks ADD COLUMN first_messages TEXT;
 ALTER TABLE tasks ADD COLUMN first_seq INTEGER;
 ALTER TABLE tasks ADD COLUMN first_at INTEGER;
 ALTER TABLE tasks ADD COLUMN first_events TEXT;
+
+-- A conversation that begins with a task has that task's id. Only those that name another are looked for by it.
+DROP INDEX tasks_context;
+CREATE INDEX tasks_context ON tasks (context_id) WHERE context_id <> id;

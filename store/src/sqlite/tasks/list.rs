@@ -30,7 +30,7 @@ pub(in crate::sqlite) fn tasks(connection: &Connection, query: &TaskQuery) -> Ou
     let mut places: Vec<(i64, String)> = Vec::new();
     for range in ranges {
         let sql = format!(
-            "SELECT updated_at, id FROM tasks INDEXED BY {} WHERE {} \
+            "SELECT updated_at, id FROM tasks {} WHERE {} \
              AND (updated_at, id) < (:updated, :id) \
              ORDER BY updated_at DESC, id DESC LIMIT :limit",
             range.index, range.condition
@@ -62,7 +62,7 @@ pub(in crate::sqlite) fn count_tasks(connection: &Connection, query: &TaskQuery)
     let mut total = 0;
     for range in Filters::of(query).ranges(connection)? {
         let sql = format!(
-            "SELECT count(*) FROM tasks INDEXED BY {} WHERE {}",
+            "SELECT count(*) FROM tasks {} WHERE {}",
             range.index, range.condition
         );
         let found = first(connection, &sql, &*range.values, |row| {
@@ -88,6 +88,7 @@ struct Filters<'a> {
 
 /// One stretch of an index.
 struct Range<'a> {
+    /// Which one, where the engine might take another.
     index: &'static str,
     condition: String,
     values: Vec<(&'static str, &'a dyn ToSql)>,
@@ -121,8 +122,8 @@ impl<'a> Filters<'a> {
             return Ok(self.sorted());
         }
         let index = match self.owner {
-            Some(_) => "tasks_owner",
-            None => "tasks_state",
+            Some(_) => "INDEXED BY tasks_owner",
+            None => "INDEXED BY tasks_state",
         };
         let ranges = self.stretches.iter().map(|state| {
             let (mut conditions, mut values) = self.conditions();
@@ -137,17 +138,25 @@ impl<'a> Filters<'a> {
         Ok(ranges.collect())
     }
 
+    /// The tasks of a conversation: those that named it, and the one that it began with, which is found by its own id.
     fn sorted(&self) -> Vec<Range<'_>> {
-        let (mut conditions, values) = self.conditions();
-        if !self.states.is_empty() {
-            // The names are our own.
-            conditions.push(format!("state IN ('{}')", self.states.join("', '")));
-        }
-        vec![Range {
-            index: "tasks_context",
-            condition: conditions.join(" AND "),
-            values,
-        }]
+        let range = |index: &'static str, which: &str| {
+            let (mut conditions, values) = self.conditions();
+            conditions.push(which.to_owned());
+            if !self.states.is_empty() {
+                // The names are our own.
+                conditions.push(format!("state IN ('{}')", self.states.join("', '")));
+            }
+            Range {
+                index,
+                condition: conditions.join(" AND "),
+                values,
+            }
+        };
+        vec![
+            range("INDEXED BY tasks_context", "context_id <> id"),
+            range("", "id = :context"),
+        ]
     }
 
     fn conditions(&self) -> (Vec<String>, Vec<(&'static str, &dyn ToSql)>) {
@@ -175,7 +184,7 @@ impl<'a> Filters<'a> {
 
 fn is_short(connection: &Connection, context: &str) -> Outcome<bool> {
     let sql = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_context \
-        WHERE context_id = ?1 LIMIT ?2)";
+        WHERE context_id = ?1 AND context_id <> id LIMIT ?2)";
     let values = rusqlite::params![context, LONG + 1];
     let found = first(connection, sql, values, |row| Ok(row.get::<_, i64>(0)?))?;
     Ok(found.unwrap_or(0) <= LONG)

@@ -34,6 +34,7 @@ async fn a_file_of_the_first_version_is_brought_up_to_date() {
         .execute_batch(
             "DROP TABLE blob_pieces; DROP TABLE pairs; DROP TABLE records; DROP TABLE questions; DROP TABLE feedback; DELETE FROM meta WHERE name = 'records'; \
              DROP INDEX outbox_held; ALTER TABLE outbox DROP COLUMN held; \
+             DROP INDEX tasks_context; CREATE INDEX tasks_context ON tasks (context_id); \
              ALTER TABLE tasks DROP COLUMN first_said; ALTER TABLE tasks DROP COLUMN first_messages; \
              ALTER TABLE tasks DROP COLUMN first_seq; ALTER TABLE tasks DROP COLUMN first_at; \
              ALTER TABLE tasks DROP COLUMN first_events",
