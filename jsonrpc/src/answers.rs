@@ -130,6 +130,17 @@ impl Answers {
 
     /// As [`Answers::result`], for a value that writes itself as JSON at the end of what it is given.
     ///
+    /// ```
+    /// use interzone_jsonrpc::{parse, Answers, Message, Parsed, Policy};
+    ///
+    /// let parsed = parse(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#, &Policy::SERVER);
+    /// let mut answers = Answers::to(&parsed);
+    /// let Parsed::One(Ok(Message::Request(request))) = parsed else { unreachable!() };
+    /// answers.result_by(&request, |out| serde_json::to_writer(out, "pong"))?;
+    /// assert_eq!(answers.finish(), Some(br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#.to_vec()));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Answers::result`].
     pub fn result_by(

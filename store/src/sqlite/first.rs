@@ -81,8 +81,8 @@ impl First {
                 let bodies = step.text.as_deref().unwrap_or_default();
                 let all = events::others(bodies) + 1;
                 if self.seq.is_some() || last.seq != all || all > MOST || !fits {
-                    // The log does not begin with these, if it has begun here.
-                    step.begins &= self.seq.is_none();
+                    // Others of its log may be here, so its numbers are looked up before it is added.
+                    step.begins = false;
                     return false;
                 }
                 self.seq = Some(last.seq);

@@ -160,7 +160,6 @@ async fn compare_ids_byte_by_byte(on: Engine) {
     assert_eq!(walk(&*store, &all_tasks(), 3).await, all);
 }
 
-/// Turns all pages of a list, through the tokens that callers get.
 /// A conversation may have the id of its first task, and is whole whoever named it.
 async fn find_a_conversation_with_the_task_that_began_it(on: Engine) {
     let store = on.node().await;
@@ -209,6 +208,7 @@ async fn find_a_conversation_with_the_task_that_began_it(on: Engine) {
     }
 }
 
+/// Turns all pages of a list, through the tokens that callers get.
 async fn walk(store: &dyn Store, query: &TaskQuery, size: usize) -> Vec<Task> {
     let mut query = TaskQuery {
         limit: size,

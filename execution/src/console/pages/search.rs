@@ -46,8 +46,20 @@ enum Found {
 async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
     let hub = &console.zone.hub;
     let store = hub.store();
+    let conversation = match ContextId::new(wanted) {
+        Ok(context) => {
+            let query = TaskQuery {
+                context_id: Some(context),
+                ..query(&[], ROWS)
+            };
+            store.tasks(&query).await?
+        }
+        Err(_) => Vec::new(),
+    };
+    // A conversation has the id of the task that it began with: if there are others in it, all of them are shown.
     if let Ok(id) = TaskId::new(wanted)
         && store.task(&id).await?.is_some()
+        && conversation.iter().all(|task| task.id == id)
     {
         return Ok(Found::There(format!("/console/tasks/{}", segment(wanted))));
     }
@@ -82,14 +94,8 @@ async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
         };
         found.push((title, Some(id), store.tasks(&query).await?));
     }
-    if let Ok(context) = ContextId::new(wanted) {
-        let query = TaskQuery {
-            context_id: Some(context),
-            ..query(&[], ROWS)
-        };
-        let title = "Tasks of this conversation".to_owned();
-        found.push((title, None, store.tasks(&query).await?));
-    }
+    let title = "Tasks of this conversation".to_owned();
+    found.push((title, None, conversation));
     let talks = TalkQuery {
         user: Some(wanted.to_owned()),
         before: None,

@@ -1,8 +1,8 @@
 //! What a task is made with lies in its own row if it is short, and nobody who reads it can tell.
 
 use super::{Folder, SqliteStore, commit, create, event, said, task, whole};
-use interzone_hub::Subject;
-use interzone_hub::ports::{Op, StoreError, TaskStore};
+use interzone_hub::ports::{EventRow, Op, StoreError, TaskStore};
+use interzone_hub::{EventBody, Subject};
 
 /// How many rows of their own messages and events have.
 fn rows(folder: &Folder) -> (i64, i64) {
@@ -112,6 +112,19 @@ async fn places_and_numbers_in_the_row_are_taken() {
     let twice = vec![create("t"), message(0, "a"), message(0, "b")];
     refused(&store, twice).await;
     refused(&store, vec![create("t"), event("t", 1), event("t", 1)]).await;
+    // Whichever of them is too long for the row, or comes too early.
+    let long = Op::AppendEvent(EventRow {
+        subject: Subject::Task(task("t").id),
+        seq: 1,
+        body: EventBody::Status {
+            text: "long ".repeat(250),
+        },
+    });
+    refused(&store, vec![create("t"), long.clone(), event("t", 1)]).await;
+    refused(&store, vec![create("t"), event("t", 1), long]).await;
+    let mut early = vec![create("t"), event("t", 5)];
+    early.extend((1..=5).map(|seq| event("t", seq)));
+    refused(&store, early).await;
     store.commit(whole("t")).await.unwrap();
     refused(&store, vec![message(0, "other")]).await;
     refused(&store, vec![event("t", 1)]).await;

@@ -4,8 +4,8 @@ use super::{Place, URL, form_token};
 use http::StatusCode;
 use interzone_edge::issuer::{Grant, NewClient};
 use interzone_hub::ports::{DeadLetterQuery, Pair};
-use interzone_hub::{NewEntry, RetryPolicy};
-use interzone_protocol::vocab::{Json, PrincipalId};
+use interzone_hub::{Caller, NewEntry, NewTask, RetryPolicy};
+use interzone_protocol::vocab::{Json, Message, PrincipalId};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -182,6 +182,20 @@ async fn anything_is_found_by_a_name_that_it_has() {
         .get(&format!("/console/search?q={}", task.id), &cookie)
         .await;
     assert_eq!(found.location(), format!("/console/tasks/{}", task.id));
+    // A conversation has the id of the task that it began with. With another task in it, both are shown.
+    let bert = Caller::new(PrincipalId::new("bert").unwrap());
+    let next = NewTask {
+        context_id: Some(task.context_id.clone()),
+        ..NewTask::new(Message::user_text("and again"))
+    };
+    let next = place.hub.create_task(&bert, next).await.unwrap();
+    assert_eq!(task.context_id.as_str(), task.id.as_str());
+    let page = place
+        .page(&format!("/console/search?q={}", task.id), &cookie)
+        .await;
+    for id in [&task.id, &next.id] {
+        assert!(page.contains(&format!("/console/tasks/{id}")), "{page}");
+    }
     for (wanted, word) in [
         ("corr-1", "Requests with this correlation id"),
         ("7", "Requests with this id"),
