@@ -3,8 +3,8 @@
 //! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--connections N] [--binary PATH]`
 //!
 //! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file` or `delta`. `--binary` takes an
-//! `interzone` that was built before, `--connections` measures calls at 32 or at 256 connections alone. With `--log FILTER` the zone logs by that filter instead of its
-//! default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
+//! `interzone` that was built before, `--connections` measures calls at 32 or at 256 connections alone. With
+//! `--log FILTER` the zone logs by that filter instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
 //! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and a figure
 //! is the median of the rounds.
 

@@ -119,10 +119,9 @@ fn add_messages(
     length: &mut usize,
 ) -> Outcome<()> {
     let first: u32 = count("message", column(messages.len() as u64))?;
-    let places = 0..first;
-    let mut place = places.clone();
+    let mut place = 0..first;
     messages.retain(|_| place.next().is_some_and(|place| wanted.contains(&place)));
-    let rest = wanted.start.max(places.end)..wanted.end;
+    let rest = wanted.start.max(first)..wanted.end;
     if rest.is_empty() {
         return Ok(());
     }
