@@ -27,6 +27,16 @@ type Measured = (Figures, f64);
 /// The methods: how much of the bare server's rate, and how many times the peer's, is the bar.
 const METHODS: [(&str, f64, f64); 2] = [("tasks.get", 0.7, 50.0), ("tasks.create", 0.25, 25.0)];
 
+/// The server of the ACP Python SDK.
+const PEER: &str = "acp-sdk-python";
+
+/// Another build of the zone, asked in turns with this one: what differs between two runs is mostly the machine.
+struct Rival {
+    zone: Zone,
+    create: Arc<[u8]>,
+    get: Arc<[u8]>,
+}
+
 /// Somebody who is asked.
 struct Contender<'s> {
     name: &'static str,
@@ -47,6 +57,10 @@ pub(crate) async fn measure(
     let get = request("POST", "/jsonrpc", Some(&zone.token), &get_of(&id));
     let limit = bare(folder, length);
     let python = peer.map(|python| start_peer(folder, python));
+    let rival = match crate::argument("--against") {
+        Some(binary) => Some(start_rival(folder, &tls, Path::new(&binary)).await),
+        None => None,
+    };
 
     for (method, least, least_peer) in METHODS {
         if only.is_some_and(|only| only != method) {
@@ -79,9 +93,21 @@ pub(crate) async fn measure(
                 _ => request("POST", "/jsonrpc", Some(token), CREATE),
             };
             contenders.push(Contender {
-                name: "acp-sdk-python",
+                name: PEER,
                 server: python,
                 request,
+            });
+        }
+        if let Some(rival) = &rival {
+            let asked = if method == "tasks.get" {
+                &rival.get
+            } else {
+                &rival.create
+            };
+            contenders.push(Contender {
+                name: "the other build",
+                server: &rival.zone.server,
+                request: asked.clone(),
             });
         }
         for connections in CONNECTIONS {
@@ -108,8 +134,8 @@ pub(crate) async fn measure(
                     2.0,
                 );
             }
-            if contenders.len() > 2 {
-                let rate = ratio(&rounds, 1, 2, |(figures, _)| figures.rate);
+            if let Some(peer) = contenders.iter().position(|one| one.name == PEER) {
+                let rate = ratio(&rounds, 1, peer, |(figures, _)| figures.rate);
                 bar(
                     &format!("{method}@{connections}, rate to the peer"),
                     rate,
@@ -125,6 +151,14 @@ pub(crate) async fn measure(
     if peer.is_none() {
         println!("\nthe peer was not measured, for no --peer PYTHON was given");
     }
+}
+
+async fn start_rival(folder: &Path, tls: &Arc<rustls::ClientConfig>, binary: &Path) -> Rival {
+    let zone = crate::zone::start_binary(folder, binary, "").await;
+    let create = request("POST", "/jsonrpc", Some(&zone.token), CREATE);
+    let (id, _) = created(zone.server.port, tls, &create).await;
+    let get = request("POST", "/jsonrpc", Some(&zone.token), &get_of(&id));
+    Rival { zone, create, get }
 }
 
 /// From a caller to the zone, to the demo agent and back, durable on the way.

@@ -1,11 +1,11 @@
 //! The Execution Zone beside the limit, a bare TLS server, and beside a peer, in one run.
 //!
-//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--connections N] [--binary PATH]`
+//! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--connections N] [--rounds N] [--binary PATH] [--against PATH]`
 //!
 //! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file` or `delta`. `--binary` takes an
-//! `interzone` that was built before, `--connections` measures calls at 32 or at 256 connections alone. With
-//! `--log FILTER` the zone logs by that filter instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process
-//! of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and a figure
+//! `interzone` that was built before, `--against` another that is asked in turns with it, `--connections` measures
+//! calls at 32 or at 256 connections alone, `--rounds` says how often. With `--log FILTER` the zone logs by that filter
+//! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and a figure
 //! is the median of the rounds.
 
 #![expect(clippy::print_stdout, reason = "a measurement prints its table")]
@@ -69,7 +69,10 @@ fn main() {
         runtime.block_on(bare::serve(tls::server(Path::new(&folder)), answer.into()));
         return;
     }
-    let size = if flag("--quick") { QUICK } else { WHOLE };
+    let mut size = if flag("--quick") { QUICK } else { WHOLE };
+    if let Some(rounds) = argument("--rounds") {
+        size.rounds = rounds.parse().unwrap();
+    }
     runtime.block_on(run(size, argument("--only").as_deref(), argument("--peer")));
     let missed = missed();
     if flag("--check-bars") && !missed.is_empty() {

@@ -24,7 +24,11 @@ pub(crate) async fn start(folder: &Path) -> Zone {
 
 /// The same with more in its configuration.
 pub(crate) async fn start_with(folder: &Path, more: &str) -> Zone {
-    let binary = crate::binary();
+    start_binary(folder, &crate::binary(), more).await
+}
+
+/// The same of another build.
+pub(crate) async fn start_binary(folder: &Path, binary: &Path, more: &str) -> Zone {
     let port = server::free_port();
     let store = folder.join(format!("zone-{port}.db"));
     let config = folder.join(format!("zone-{port}.toml"));
@@ -52,7 +56,7 @@ concurrency = 1
         log = crate::log_section()
     );
     std::fs::write(&config, text).unwrap();
-    let mut command = Command::new(&binary);
+    let mut command = Command::new(binary);
     command.args(["execute".as_ref(), "--config".as_ref(), config.as_os_str()]);
     let began = Instant::now();
     let server = Server::start(command, |line| {
@@ -60,7 +64,7 @@ concurrency = 1
         port
     });
     let ready = began.elapsed();
-    let (id, secret) = add_client(&binary, &config);
+    let (id, secret) = add_client(binary, &config);
     let token = token(folder, port, &id, &secret).await;
     Zone {
         server,

@@ -37,7 +37,11 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened, Store
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(&path, flags).map_err(refused)?;
+    // Every commit of the writer's is synced, which is what gathering its log's pages asks for.
+    let files = interzone_wal::gathered()
+        .map_err(|error| StoreError::Unusable(format!("{shown} cannot be opened: {error}")))?;
+    let mut connection =
+        Connection::open_with_flags_and_vfs(&path, flags, files).map_err(refused)?;
     connection.busy_timeout(options.patience).map_err(refused)?;
     if connection.is_readonly("main").map_err(refused)? {
         return Err(read_only(&shown));
