@@ -1,33 +1,29 @@
 //! Waiting with a limit, for what is nearly always there at once. What is waited for is not known here.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
+use tokio::time::Sleep;
 
 /// What `work` comes to, or nothing if it takes longer than `limit`.
 ///
-/// Setting a timer and taking it back costs more than many answers do, and the first poll of a request
-/// hardly ever ends it, because its body is handed over between two polls. So the timer is set at the
-/// second one, which we see to ourselves.
+/// Setting a timer and taking it back costs more than many answers do, and most are there at once. So the
+/// timer is set when `work` has to wait, and `work` is not asked again for its sake.
 pub(crate) async fn within<F: Future>(work: F, limit: Duration) -> Option<F::Output> {
     let mut work = pin!(work);
-    let mut again = false;
-    let first = poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if again => Poll::Ready(None),
-        Poll::Pending => {
-            again = true;
-            cx.waker().wake_by_ref();
-            Poll::Pending
+    // In a box, for few need the room and every connection would keep it.
+    let mut timer: Option<Pin<Box<Sleep>>> = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
         }
+        let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        // Whatever the work has used up of its turn, its end is looked at.
+        let timer = pin!(tokio::task::unconstrained(timer.as_mut()));
+        timer.poll(cx).map(|()| None)
     })
-    .await;
-    match first {
-        Some(done) => Some(done),
-        // In a box, for few need the room and every connection would keep it.
-        None => Box::pin(tokio::time::timeout(limit, work)).await.ok(),
-    }
+    .await
 }
 
 #[cfg(test)]

@@ -44,9 +44,12 @@ enum Name {
 impl Correlation {
     /// The one that the caller sent, if it is 1 to 128 letters, digits or `-_.:`; else a new one.
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        headers
-            .get(CORRELATION)
-            .and_then(|value| Self::parse(value.as_bytes()))
+        Self::from_header(headers.get(CORRELATION))
+    }
+
+    /// The same by the first header of that name, for those who have looked for it.
+    pub fn from_header(sent: Option<&HeaderValue>) -> Self {
+        sent.and_then(|value| Self::parse(value.as_bytes()))
             .unwrap_or_else(Self::fresh)
     }
 
@@ -73,6 +76,13 @@ impl Correlation {
         good.then(|| Self(Name::Sent(text.into())))
     }
 
+    fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Name::Sent(text) => text.as_bytes(),
+            Name::Made(text) => text,
+        }
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
@@ -85,7 +95,7 @@ impl Correlation {
     /// The id as the value of a header.
     pub fn header(&self) -> HeaderValue {
         // Its characters are all allowed in a header, so this never falls back.
-        HeaderValue::from_str(self.as_str()).unwrap_or_else(|_| HeaderValue::from_static(""))
+        HeaderValue::from_bytes(self.as_bytes()).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
 }
 

@@ -80,17 +80,11 @@ impl Workers {
         let bells = Bells::default();
 
         // Listening begins before anybody looks, so that nothing falls between the two.
-        let wakes = hub.store().wakes();
-        let heart = workers.heart("wakes", Duration::MAX);
         let (ringing, stop) = (bells.clone(), workers.stop.clone());
-        workers
-            .loops
-            .spawn(wakes::ring(wakes, ringing, heart, stop));
-
-        let heart = workers.heart("watchers", Duration::MAX);
-        let (watched, stop) = (hub.clone(), workers.stop.clone());
+        let passing = hub.pass_on_wakes(stop, move |wakes| ringing.ring(wakes));
+        let heart = workers.heart("wakes", Duration::MAX);
         workers.loops.spawn(async move {
-            watched.pass_on_wakes(stop).await;
+            passing.await;
             drop(heart);
         });
 

@@ -11,6 +11,7 @@ use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake, WorkClaim, WorkIt
 use crate::quota::{Charge, Rate};
 use crate::topic::Signal;
 use interzone_protocol::vocab::{Timestamp, Topic};
+use std::pin::pin;
 use std::sync::{Arc, RwLock, Weak};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,9 @@ const ROUNDS: u32 = 64;
 
 /// How many events are read at once for a crowd. More than a watcher may fall behind would be of no use.
 const CROWD_PAGE: usize = 16;
+
+/// How many hints are passed on together at most.
+const GROUP: usize = 256;
 
 /// How many messages or artifacts get their large contents back before their size is looked at.
 const UNPACKED_AT_ONCE: usize = 4;
@@ -120,30 +124,42 @@ impl Hub {
         Ok(self.store().charge(key, rate, cost, self.now()).await?)
     }
 
-    /// Passes the store's hints on to those who watch, until told to stop. Whoever wires the hub up
-    /// runs this in the background; without it, watchers learn of other nodes' events by looking now
-    /// and then.
-    pub async fn pass_on_wakes(&self, stop: CancellationToken) {
-        let mut wakes = self.store().wakes();
-        let _feeding = self.inner.bus.feed();
-        loop {
-            let wake = tokio::select! {
-                () = stop.cancelled() => return,
-                wake = wakes.recv() => wake,
-            };
-            let mut wake = match wake {
-                Ok(wake) => Ok(wake),
-                Err(RecvError::Lagged(missed)) => Err(TryRecvError::Lagged(missed)),
-                Err(RecvError::Closed) => return,
-            };
-            // Hints come by the group; those that are there need no waiting.
+    /// Passes the store's hints on to those who watch, until told to stop, and tells them to `also`, first and
+    /// by the group. Whoever wires the hub up runs this in the background; without it, watchers learn of other
+    /// nodes' events by looking now and then. It hears what is hinted at from the moment on that it is made.
+    pub fn pass_on_wakes<F: FnMut(&[Wake]) + Send>(
+        &self,
+        stop: CancellationToken,
+        mut also: F,
+    ) -> impl Future<Output = ()> + Send + use<F> {
+        let (hub, mut wakes) = (self.clone(), self.store().wakes());
+        async move {
+            let _feeding = hub.inner.bus.feed();
+            let mut stopped = pin!(stop.cancelled());
+            let mut group = Vec::new();
             loop {
-                match wake {
-                    Ok(wake) => self.pass_on(&wake).await,
-                    Err(TryRecvError::Lagged(_)) => self.inner.bus.wake(&Wake::Everything),
-                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                let wake = tokio::select! {
+                    biased;
+                    () = &mut stopped => return,
+                    wake = wakes.recv() => wake,
+                };
+                group.push(match wake {
+                    Ok(wake) => wake,
+                    Err(RecvError::Lagged(_)) => Wake::Everything,
+                    Err(RecvError::Closed) => return,
+                });
+                // Hints come by the group; those that are there need no waiting.
+                while group.len() < GROUP {
+                    group.push(match wakes.try_recv() {
+                        Ok(wake) => wake,
+                        Err(TryRecvError::Lagged(_)) => Wake::Everything,
+                        Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                    });
                 }
-                wake = wakes.try_recv();
+                also(&group);
+                for wake in group.drain(..) {
+                    hub.pass_on(&wake).await;
+                }
             }
         }
     }
@@ -152,6 +168,10 @@ impl Hub {
     /// for itself.
     async fn pass_on(&self, wake: &Wake) {
         let bus = &self.inner.bus;
+        // Whoever comes to watch from now on reads the log first.
+        if matches!(wake, Wake::Subject(subject, _) if !bus.is_watched(subject)) {
+            return;
+        }
         if let Wake::Subject(subject, seq) = wake
             && let Some(after) = bus.crowd_behind(subject, *seq)
             && let Ok(events) = self.store().events(subject, after, CROWD_PAGE).await

@@ -64,7 +64,7 @@ impl<'a> Call<'a> {
 
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#""method":"#);
-        write::string(&self.method, out);
+        write::write_string(&self.method, out);
         if let Some(params) = &self.params {
             out.extend_from_slice(br#","params":"#);
             params.write_to(out);

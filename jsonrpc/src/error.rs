@@ -144,7 +144,7 @@ impl<'a> Error<'a> {
         out.extend_from_slice(br#"{"code":"#);
         write::integer(self.code.get().into(), out);
         out.extend_from_slice(br#","message":"#);
-        write::string(&self.message, out);
+        write::write_string(&self.message, out);
         if let Some(data) = &self.data {
             out.extend_from_slice(br#","data":"#);
             data.write_to(out);

@@ -100,7 +100,7 @@ impl RequestId<'_> {
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         match self {
             Self::Number(number) => write::integer(*number, out),
-            Self::String(text) => write::string(text, out),
+            Self::String(text) => write::write_string(text, out),
         }
     }
 }

@@ -116,3 +116,4 @@ pub use reject::Rejection;
 pub use request::Request;
 pub use response::Response;
 pub use version::Version;
+pub use write::write_string;

@@ -10,8 +10,8 @@ use crate::problem::Problem;
 
 mod strings;
 
-pub(crate) use strings::special;
 use strings::{Passed, string};
+pub(crate) use strings::{is_clean, special};
 
 /// The deepest that a value may nest. What stands around it, an error object in a message in a batch,
 /// makes 128 in all; and `serde_json` reads 127 levels. So a value fits wherever it is put.

@@ -23,6 +23,7 @@ pub use id::{
 };
 pub use json::{InvalidJson, Json, Metadata};
 pub use members::Members;
+pub(crate) use members::list_to;
 pub use message::{Message, NoParts};
 pub use part::{Encoding, Part, PartKind};
 pub use priority::Priority;

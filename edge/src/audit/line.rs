@@ -2,6 +2,7 @@
 //! for any shape costs more than the call. Where lines go is not known here.
 
 use super::Entry;
+use interzone_jsonrpc::write_string;
 use std::io::Write;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,16 +30,16 @@ impl Line {
         out.extend_from_slice(b"{\"at\":\"");
         out.extend_from_slice(&moment);
         out.push(b'"');
-        word(out, b",\"who\":", entry.who)?;
-        word(out, b",\"client\":", entry.client)?;
-        word(out, b",\"method\":", entry.method)?;
+        word(out, b",\"who\":", entry.who);
+        word(out, b",\"client\":", entry.client);
+        word(out, b",\"method\":", entry.method);
         if let Some(id) = entry.id {
-            word(out, b",\"id\":", id)?;
+            word(out, b",\"id\":", id);
         }
         if let Some(subject) = entry.subject {
-            word(out, b",\"subject\":", subject)?;
+            word(out, b",\"subject\":", subject);
         }
-        word(out, b",\"outcome\":", entry.outcome)?;
+        word(out, b",\"outcome\":", entry.outcome);
         if let Some(code) = entry.code {
             write!(out, ",\"code\":{code}").ok()?;
         }
@@ -48,7 +49,7 @@ impl Line {
         number(out, micros / 1000);
         out.push(b'.');
         out.extend_from_slice(&digits(micros % 1000));
-        word(out, b",\"correlation\":", entry.correlation)?;
+        word(out, b",\"correlation\":", entry.correlation);
         match entry.address {
             None => {}
             Some(IpAddr::V4(address)) => {
@@ -87,18 +88,9 @@ impl Line {
 }
 
 /// A member that is a string, cut if it is long.
-fn word(out: &mut Vec<u8>, name: &[u8], text: &str) -> Option<()> {
+fn word(out: &mut Vec<u8>, name: &[u8], text: &str) {
     out.extend_from_slice(name);
-    let text = short(text);
-    // All bytes are looked at, whatever comes: without a way out the compiler does many at once.
-    let plain = |plain, byte| plain & (byte >= b' ') & (byte != b'"') & (byte != b'\\');
-    if text.bytes().fold(true, plain) {
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-        return Some(());
-    }
-    serde_json::to_writer(out, text).ok()
+    write_string(short(text), out);
 }
 
 fn short(text: &str) -> &str {
@@ -199,7 +191,7 @@ mod tests {
         }
         for text in ["", "plain", "日本 🦀", "a\"b", "\\", "a\nb", "\u{7f}", &all] {
             let mut out = Vec::new();
-            word(&mut out, b"", text).unwrap();
+            word(&mut out, b"", text);
             let out: String = serde_json::from_slice(&out).unwrap();
             assert_eq!(out, short(text));
         }

@@ -42,8 +42,8 @@ impl Desk {
     ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
         let old = request.version() < Version::HTTP_2;
-        let sent = request.headers().get(CORRELATION).cloned();
-        let work = match names_one_host(&request) {
+        let Looked { one_host, sent } = Looked::at(&request);
+        let work = match one_host {
             true => Work::begin(&self).ok_or(TurnedAway::Busy),
             false => Err(TurnedAway::BadHost),
         };
@@ -93,17 +93,34 @@ impl Desk {
     }
 }
 
-/// Whether the request says for which host it is. One that names two, or none, may be for somebody
-/// else in the eyes of whoever passed it on (RFC 9112, 3.2). Later versions of HTTP see to it themselves.
-fn names_one_host<B>(request: &Request<B>) -> bool {
-    if request.version() != Version::HTTP_11 {
-        return true;
-    }
-    let mut hosts = request.headers().get_all(HOST).iter();
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte);
-    match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.as_bytes().iter().all(allowed),
-        _ => false,
+/// What is looked at in the headers of every request. They are few, so that one walk past all of them costs
+/// less than to look for each by its name.
+struct Looked {
+    /// Whether the request says for which host it is. One that names two, or none, may be for somebody
+    /// else in the eyes of whoever passed it on (RFC 9112, 3.2). Later versions of HTTP see to it themselves.
+    one_host: bool,
+    /// The correlation id that came with it, whatever that may be.
+    sent: Option<HeaderValue>,
+}
+
+impl Looked {
+    fn at<B>(request: &Request<B>) -> Self {
+        let (mut hosts, mut sent) = ((None, 0_usize), None);
+        for (name, value) in request.headers() {
+            if *name == HOST {
+                hosts = (Some(value), hosts.1 + 1);
+            } else if sent.is_none() && *name == CORRELATION {
+                sent = Some(value.clone());
+            }
+        }
+        let allowed =
+            |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte);
+        let one_host = match hosts {
+            _ if request.version() != Version::HTTP_11 => true,
+            (Some(host), 1) => host.as_bytes().iter().all(allowed),
+            _ => false,
+        };
+        Self { one_host, sent }
     }
 }
 

@@ -11,16 +11,18 @@ use axum::BoxError;
 use axum::body::HttpBody as Body;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use interzone_edge::body::{self, BodyError};
 use interzone_edge::listener::Peer;
-use interzone_edge::request::TraceParent;
+use interzone_edge::request::{CORRELATION, Correlation, TRACEPARENT, TraceParent};
 use interzone_edge::telemetry;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use tokio::time::Instant;
 use tracing::{Instrument, Level};
 
 /// A body that can be read, in a box or as the connection gives it.
@@ -39,53 +41,81 @@ pub(super) async fn call(
     answer(zone, request, peer, CALLS).await
 }
 
-pub(super) async fn answer<B: Incoming>(
+pub(super) fn answer<B: Incoming>(
     zone: Arc<Zone>,
     request: Request<B>,
     peer: Option<Arc<Peer>>,
     door: &'static str,
-) -> Response {
-    let mut origin = Origin::of(request.headers(), peer);
-    origin.door = door;
-    origin.live = takes_events(request.headers());
-    if request.method() != Method::POST {
-        return answer::only("POST", &origin);
+) -> impl Future<Output = Response> + Send {
+    // What nobody looks at any more goes before there is a future: what that is given takes room in it, and
+    // is moved with it.
+    let (
+        Parts {
+            method, headers, ..
+        },
+        body,
+    ) = request.into_parts();
+    async move {
+        let said = Said::by(&headers);
+        let origin = Origin {
+            correlation: Correlation::from_header(said.name),
+            peer,
+            arrived: Instant::now(),
+            live: said.takes_events,
+            trace: said
+                .traced
+                .then(|| TraceParent::from_headers(&headers))
+                .flatten(),
+            door,
+        };
+        let unreadable = said.unreadable();
+        if method != Method::POST {
+            return answer::only("POST", &origin);
+        }
+        let mut answering = pin!(followed(&zone, &headers, unreadable, body, &origin));
+        // Whatever is logged meanwhile says which request it is about.
+        poll_fn(|cx| {
+            let _mark = telemetry::mark(&origin.correlation);
+            answering.as_mut().poll(cx)
+        })
+        .await
     }
-    let mut answering = pin!(followed(&zone, request, &origin));
-    // Whatever is logged meanwhile says which request it is about.
-    poll_fn(|cx| {
-        let _mark = telemetry::mark(&origin.correlation);
-        answering.as_mut().poll(cx)
-    })
-    .await
 }
 
-async fn followed<B: Incoming>(zone: &Arc<Zone>, request: Request<B>, origin: &Origin) -> Response {
-    let parent = TraceParent::from_headers(request.headers());
+async fn followed<B: Incoming>(
+    zone: &Arc<Zone>,
+    headers: &HeaderMap,
+    unreadable: Unreadable,
+    body: B,
+    origin: &Origin,
+) -> Response {
     // A span costs more than many an answer, so there is none unless somebody will see it.
     if !telemetry::traced() && !tracing::enabled!(Level::DEBUG) {
-        let mut response = within(zone, request, origin).await;
-        if let Some(parent) = parent {
+        let mut response = within(zone, headers, unreadable, body, origin).await;
+        if let Some(parent) = &origin.trace {
             parent.child().put(response.headers_mut());
         }
         return response;
     }
-    Box::pin(spanned(zone, request, origin, parent)).await
+    Box::pin(spanned(zone, headers, unreadable, body, origin)).await
 }
 
 /// The same, told to whoever follows traces.
 async fn spanned<B: Incoming>(
     zone: &Arc<Zone>,
-    request: Request<B>,
+    headers: &HeaderMap,
+    unreadable: Unreadable,
+    body: B,
     origin: &Origin,
-    parent: Option<TraceParent>,
 ) -> Response {
     let span = tracing::info_span!("request", correlation = %origin.correlation);
-    if let Some(parent) = &parent {
+    if let Some(parent) = &origin.trace {
         telemetry::follow(&span, parent);
     }
-    let mut response = within(zone, request, origin).instrument(span.clone()).await;
-    if let Some(parent) = parent {
+    let mut response = within(zone, headers, unreadable, body, origin)
+        .instrument(span.clone())
+        .await;
+    if let Some(parent) = &origin.trace {
         telemetry::current(&span)
             .unwrap_or_else(|| parent.child())
             .put(response.headers_mut());
@@ -93,10 +123,14 @@ async fn spanned<B: Incoming>(
     response
 }
 
-async fn within<B: Incoming>(zone: &Arc<Zone>, request: Request<B>, origin: &Origin) -> Response {
-    let (parts, body) = request.into_parts();
-    let headers = &parts.headers;
-    if let Some(why) = unreadable(headers)
+async fn within<B: Incoming>(
+    zone: &Arc<Zone>,
+    headers: &HeaderMap,
+    unreadable: Unreadable,
+    body: B,
+    origin: &Origin,
+) -> Response {
+    if let Some(why) = unreadable
         && announced(headers).is_none_or(|size| size <= zone.limits.body)
     {
         zone.metrics.turned_away("media_type");
@@ -146,42 +180,74 @@ fn turned_away(zone: &Zone, error: &BodyError, origin: &Origin) -> Response {
     answer::refused(&error, origin)
 }
 
-/// Why the body is not one that is read here: it is said not to be JSON, or to be packed.
-fn unreadable(headers: &HeaderMap) -> Option<&'static str> {
-    if !is_json(headers) {
-        return Some("Content-Type must be application/json");
+/// Why the body is not one that is read here, if it is not.
+type Unreadable = Option<&'static str>;
+
+/// What the headers say of a call, of its body and of the answer that is wanted. They are few, so that one walk
+/// past all of them costs less than to look for each by its name.
+#[derive(Default)]
+struct Said<'h> {
+    /// What the caller calls the request, whatever that may be.
+    name: Option<&'h HeaderValue>,
+    /// Whether it has a place in a trace, good or not.
+    traced: bool,
+    /// How often there is a media type, and whether the last is JSON's.
+    types: usize,
+    is_json: bool,
+    /// Whether the body is packed, by the first that says so or not.
+    packed: Option<bool>,
+    /// Whether the caller takes server-sent events as the answer to a call.
+    takes_events: bool,
+}
+
+impl<'h> Said<'h> {
+    fn by(headers: &'h HeaderMap) -> Self {
+        let mut said = Self::default();
+        for (name, value) in headers {
+            if *name == CONTENT_TYPE {
+                said.types += 1;
+                said.is_json = is_json(value);
+            } else if *name == ACCEPT {
+                said.takes_events |= takes_events(value);
+            } else if *name == CONTENT_ENCODING {
+                let plain = value.as_bytes().eq_ignore_ascii_case(b"identity");
+                said.packed = said.packed.or(Some(!plain));
+            } else if *name == CORRELATION {
+                said.name = said.name.or(Some(value));
+            } else if *name == TRACEPARENT {
+                said.traced = true;
+            }
+        }
+        said
     }
-    let plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
-    match headers.get(CONTENT_ENCODING) {
-        Some(coding) if !plain(coding) => Some("Content-Encoding is not taken here: send it plain"),
-        _ => None,
+
+    /// Why the body is not one that is read here: it is said not to be JSON, or to be packed.
+    fn unreadable(&self) -> Unreadable {
+        if self.types != 1 || !self.is_json {
+            return Some("Content-Type must be application/json");
+        }
+        let packed = self.packed.unwrap_or(false);
+        packed.then_some("Content-Encoding is not taken here: send it plain")
     }
 }
 
 /// `application/json`, whatever parameters follow, and nothing else beside it.
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
-        return false;
-    };
+fn is_json(value: &HeaderValue) -> bool {
     let kind = value.as_bytes().split(|byte| *byte == b';').next();
     kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"application/json"))
 }
 
-/// Whether the caller takes server-sent events as the answer to a call.
-fn takes_events(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(ACCEPT).iter();
-    values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|range| {
-            let kind = range.split(';').next().unwrap_or_default().trim();
-            let refused = range.split(';').skip(1).any(|more| {
-                let weight = more.trim().strip_prefix("q=");
-                weight.is_some_and(|weight| weight.trim().parse() == Ok(0.0_f32))
-            });
-            kind.eq_ignore_ascii_case("text/event-stream") && !refused
-        })
+/// Whether server-sent events are among what is taken.
+fn takes_events(value: &HeaderValue) -> bool {
+    let ranges = value.to_str().unwrap_or_default().split(',');
+    ranges.into_iter().any(|range| {
+        let kind = range.split(';').next().unwrap_or_default().trim();
+        let refused = range.split(';').skip(1).any(|more| {
+            let weight = more.trim().strip_prefix("q=");
+            weight.is_some_and(|weight| weight.trim().parse() == Ok(0.0_f32))
+        });
+        kind.eq_ignore_ascii_case("text/event-stream") && !refused
+    })
 }
 
 fn announced(headers: &HeaderMap) -> Option<usize> {

@@ -95,6 +95,18 @@ const fn is_special(byte: u8) -> bool {
     ((byte ^ QUOTE_BIT) < PAST_QUOTE) | (byte == b'\\')
 }
 
+/// Whether every byte can stand in a JSON string as it is. It has no way out on the way, so that many bytes are
+/// looked at at once; the last word may have bytes in it that were looked at before.
+pub(crate) fn is_clean(bytes: &[u8]) -> bool {
+    let (words, tail) = bytes.as_chunks();
+    let hits = |word: &[u8; 8]| specials_of(u64::from_le_bytes(*word));
+    let found = words.iter().fold(0, |found, word| found | hits(word));
+    match bytes.last_chunk() {
+        Some(last) => found | hits(last) == 0,
+        None => !tail.iter().any(|&byte| is_special(byte)),
+    }
+}
+
 /// The offset, from `from` on, of the first byte that cannot stand in a JSON string as it is: a
 /// quote, a backslash or a control character. The length of `bytes` if there is none.
 #[inline]
@@ -206,6 +218,7 @@ mod tests {
                         expected,
                         "{special_byte} at {at} of {length}"
                     );
+                    assert_eq!(is_clean(&bytes), expected == length);
                 }
             }
         }
@@ -221,6 +234,7 @@ mod tests {
                     .position(|&b| matches!(b, b'"' | b'\\' | 0..0x20))
                     .unwrap_or(8);
                 assert_eq!(special(&bytes, 0), expected, "{first} {second}");
+                assert_eq!(is_clean(&bytes), expected == 8, "{first} {second}");
             }
         }
     }

@@ -51,6 +51,23 @@ fn a_result_that_nobody_could_read_becomes_an_internal_error() {
 }
 
 #[test]
+fn brackets_and_escapes_alone_are_no_fault() {
+    for value in [
+        json!("[{".repeat(500)),
+        json!(vec![json!([{}]); 500]),
+        json!({"a\n": "\u{1}\u{1f980}", "\\ud800": "\""}),
+        nested(125),
+    ] {
+        let mut answers = Answers::to(&single());
+        answers.result(&request(), &value).unwrap();
+        assert_eq!(
+            sent(answers),
+            json!({"jsonrpc": "2.0", "id": 7, "result": value})
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_read_cannot_be_built() {
     assert!(RawJson::of(&nested(125)).is_ok());
     assert!(RawJson::of(&nested(126)).is_err());

@@ -1,7 +1,8 @@
 //! The objects that results carry.
 
 use super::events::TaskEvent;
-use crate::vocab::{Artifact, Message, Metadata, StreamState, TaskState, Timestamp};
+use crate::vocab::{Artifact, Message, Metadata, StreamState, TaskState, Timestamp, list_to};
+use interzone_jsonrpc::write_string;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A task's status: a [`TaskState`] under its name in ACP.
@@ -72,6 +73,41 @@ pub struct TaskObject {
     /// What the caller attached, and `priority`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
+}
+
+impl TaskObject {
+    /// Writes it as JSON at the end of `out`, as serde would. Most answers are one of these, and for serde
+    /// they are many small pieces.
+    pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        out.extend_from_slice(b"{\"taskId\":");
+        write_string(&self.task_id, out);
+        out.extend_from_slice(b",\"status\":\"");
+        out.extend_from_slice(self.status.0.acp().as_bytes());
+        out.extend_from_slice(b"\",\"createdAt\":");
+        self.created_at.write_to(out);
+        if let Some(updated_at) = self.updated_at {
+            out.extend_from_slice(b",\"updatedAt\":");
+            updated_at.write_to(out);
+        }
+        if let Some(agent) = &self.assigned_agent {
+            out.extend_from_slice(b",\"assignedAgent\":");
+            write_string(agent, out);
+        }
+        if let Some(messages) = &self.messages {
+            out.extend_from_slice(b",\"messages\":");
+            list_to(out, messages, Message::write_to)?;
+        }
+        if let Some(artifacts) = &self.artifacts {
+            out.extend_from_slice(b",\"artifacts\":");
+            list_to(out, artifacts, |made, out| serde_json::to_writer(out, made))?;
+        }
+        if let Some(metadata) = &self.metadata {
+            out.extend_from_slice(b",\"metadata\":");
+            out.extend_from_slice(metadata.as_str().as_bytes());
+        }
+        out.push(b'}');
+        Ok(())
+    }
 }
 
 /// A stream.

@@ -58,7 +58,13 @@ impl MethodResult {
     /// # Errors
     /// It cannot be JSON.
     pub fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        serde_json::to_writer(out, self)
+        let Self::Task { task } = self else {
+            return serde_json::to_writer(out, self);
+        };
+        out.extend_from_slice(b"{\"type\":\"task\",\"task\":");
+        task.write_to(out)?;
+        out.push(b'}');
+        Ok(())
     }
 }
 

@@ -47,3 +47,42 @@ fn a_task_in_a_result_keeps_what_is_in_it() {
         assert!(serde_json::from_str::<MethodResult>(bad).is_err(), "{bad}");
     }
 }
+
+#[test]
+fn a_task_that_is_written_by_hand_is_written_as_serde_writes_it() {
+    let part = |kind: &str| {
+        format!(
+            r#"{{"type":"{kind}","content":"a \"b\"\nc","mimeType":"text/plain","filename":"é\t.txt","size":18446744073709551615,"encoding":"utf8","x \"y\"":[1]}}"#
+        )
+    };
+    let kinds = ["TextPart", "DataPart", "FilePart", "ImagePart", "AudioPart"];
+    let parts = kinds.map(part).join(",");
+    let message = |role: &str| {
+        format!(
+            r#"{{"role":"{role}","parts":[{parts}],"timestamp":"2026-01-02T03:04:05.678Z","agentId":"a","messageId":"m","contextId":"c","taskId":"t","metadata":{{"z":1.00}},"also":null}}"#
+        )
+    };
+    let messages = ["user", "agent", "system"].map(message).join(",");
+    let artifact = format!(r#"{{"artifactId":"f","name":"n","parts":[{parts}]}}"#);
+    for state in crate::vocab::TaskState::ALL {
+        let status = state.acp();
+        let begin = format!(
+            r#"{{"type":"task","task":{{"taskId":"t \"1\"","status":"{status}","createdAt":"0000-01-01T00:00:00.000Z""#
+        );
+        let more = format!(
+            r#","updatedAt":"9999-12-31T23:59:59.999Z","assignedAgent":"a\\b","messages":[{messages}],"artifacts":[{artifact},{artifact}],"metadata":{{"b":1, "a":2e3}}"#
+        );
+        for text in [
+            format!("{begin}}}}}"),
+            format!(r#"{begin},"messages":[],"artifacts":[]}}}}"#),
+            format!("{begin}{more}}}}}"),
+        ] {
+            let result: MethodResult = serde_json::from_str(&text).unwrap();
+            let mut by_hand = Vec::new();
+            result.write_to(&mut by_hand).unwrap();
+            let by_hand = String::from_utf8(by_hand).unwrap();
+            assert_eq!(by_hand, serde_json::to_string(&result).unwrap());
+            assert_eq!(by_hand, text);
+        }
+    }
+}

@@ -1,12 +1,11 @@
 //! Artifacts: what an agent makes and hands over.
 
 use super::json::Metadata;
-use super::members::{Members, Slot, entry};
+use super::members::{Members, Name, Slot, entry};
 use super::{ArtifactId, Part, Timestamp};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::borrow::Cow;
 use std::fmt;
 
 /// Something an agent made: a report, a file, a table.
@@ -185,7 +184,7 @@ impl<'de> Deserialize<'de> for Artifact {
                 let mut version = Slot::new("version");
                 let mut metadata = Slot::new("metadata");
                 let mut extra = Members::default();
-                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                while let Some(Name(key)) = map.next_key()? {
                     match &*key {
                         "artifactId" => artifact_id.fill(&mut map)?,
                         "name" => name.fill(&mut map)?,

@@ -1,9 +1,12 @@
 //! Members of an object that we do not know, kept so that they survive a round trip.
 
 use super::Json;
-use serde::Serialize;
-use serde::de::{Error as _, MapAccess};
+use interzone_jsonrpc::write_string;
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
+use std::fmt;
 
 /// Unknown members in the order of their sending.
 ///
@@ -67,6 +70,42 @@ impl Members {
             .iter()
             .try_for_each(|(name, value)| map.serialize_entry(&**name, value))
     }
+
+    /// The same at the end of text, behind other members.
+    pub(super) fn write_to(&self, out: &mut Vec<u8>) {
+        for (name, value) in &self.0 {
+            out.push(b',');
+            write_string(name, out);
+            out.push(b':');
+            out.extend_from_slice(value.as_str().as_bytes());
+        }
+    }
+}
+
+/// The name of a member as it stands in what was sent: a copy only if an escape is in it.
+pub(super) struct Name<'a>(pub(super) Cow<'a, str>);
+
+/// By hand, for what serde makes of a type around a string hides the name from those who tell where it stood.
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameVisitor;
+        impl<'de> Visitor<'de> for NameVisitor {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(NameVisitor)
+    }
 }
 
 /// A member that the type knows: at most once, and `null` counts as absent.
@@ -76,7 +115,7 @@ pub(super) struct Slot<T> {
     value: Option<T>,
 }
 
-impl<'de, T: serde::Deserialize<'de>> Slot<T> {
+impl<'de, T: Deserialize<'de>> Slot<T> {
     pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -114,4 +153,44 @@ pub(super) fn entry<M: SerializeMap, T: Serialize>(
         Some(value) => map.serialize_entry(name, value),
         None => Ok(()),
     }
+}
+
+/// The same at the end of text, behind other members; `name` has the comma, the quotes and the colon.
+pub(super) fn entry_to<T: Serialize>(
+    out: &mut Vec<u8>,
+    name: &[u8],
+    value: Option<&T>,
+) -> Result<(), serde_json::Error> {
+    match value {
+        Some(value) => {
+            out.extend_from_slice(name);
+            serde_json::to_writer(out, value)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The same for a value that is JSON already.
+pub(super) fn json_to(out: &mut Vec<u8>, name: &[u8], value: Option<&Json>) {
+    if let Some(value) = value {
+        out.extend_from_slice(name);
+        out.extend_from_slice(value.as_str().as_bytes());
+    }
+}
+
+/// Values one after another, between brackets.
+pub(crate) fn list_to<T>(
+    out: &mut Vec<u8>,
+    values: &[T],
+    mut write: impl FnMut(&T, &mut Vec<u8>) -> Result<(), serde_json::Error>,
+) -> Result<(), serde_json::Error> {
+    out.push(b'[');
+    for (place, value) in values.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write(value, out)?;
+    }
+    out.push(b']');
+    Ok(())
 }

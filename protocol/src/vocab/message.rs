@@ -1,12 +1,11 @@
 //! Messages: what one side says in one go.
 
 use super::json::Metadata;
-use super::members::{Members, Slot, entry};
+use super::members::{Members, Name, Slot, entry, entry_to, json_to, list_to};
 use super::{AgentId, ContextId, MessageId, Part, PartKind, Role, TaskId, Timestamp};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::borrow::Cow;
 use std::fmt;
 
 /// A message has no parts, and must have one.
@@ -206,6 +205,30 @@ impl Message {
         let words: Vec<_> = texts.filter_map(Part::as_text).collect();
         words.join("\n")
     }
+
+    /// Writes it as JSON at the end of `out`, as serde would, for whom a message is many small pieces.
+    ///
+    /// # Errors
+    /// None that is known: every message has a JSON form.
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        out.extend_from_slice(b"{\"role\":\"");
+        out.extend_from_slice(self.role.name().as_bytes());
+        out.extend_from_slice(b"\",\"parts\":");
+        list_to(out, &self.parts, Part::write_to)?;
+        if let Some(timestamp) = self.timestamp {
+            out.extend_from_slice(b",\"timestamp\":");
+            timestamp.write_to(out);
+        }
+        entry_to(out, b",\"agentId\":", self.agent_id.as_ref())?;
+        entry_to(out, b",\"messageId\":", self.message_id.as_ref())?;
+        entry_to(out, b",\"contextId\":", self.context_id.as_ref())?;
+        entry_to(out, b",\"taskId\":", self.task_id.as_ref())?;
+        let metadata = self.metadata.as_ref().map(Metadata::as_json);
+        json_to(out, b",\"metadata\":", metadata);
+        self.extra.write_to(out);
+        out.push(b'}');
+        Ok(())
+    }
 }
 
 impl Serialize for Message {
@@ -244,7 +267,7 @@ impl<'de> Deserialize<'de> for Message {
                 let mut task_id = Slot::new("taskId");
                 let mut metadata = Slot::new("metadata");
                 let mut extra = Members::default();
-                while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+                while let Some(Name(name)) = map.next_key()? {
                     match &*name {
                         "role" => role.fill(&mut map)?,
                         "parts" => parts.fill(&mut map)?,

@@ -1,7 +1,7 @@
 //! Parts: the pieces that messages and artifacts are made of.
 
 use super::json::Json;
-use super::members::{Members, Slot, entry};
+use super::members::{Members, Name, Slot, entry, entry_to, json_to};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -34,6 +34,19 @@ pub enum PartKind {
     /// Sound.
     #[serde(rename = "AudioPart")]
     Audio,
+}
+
+impl PartKind {
+    /// The name in ACP.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "TextPart",
+            Self::Data => "DataPart",
+            Self::File => "FilePart",
+            Self::Image => "ImagePart",
+            Self::Audio => "AudioPart",
+        }
+    }
 }
 
 /// How a part's content stands in its string.
@@ -275,6 +288,21 @@ impl Part {
     pub fn extra(&self) -> &Members {
         &self.extra
     }
+
+    /// Writes it as JSON at the end of `out`, as serde would.
+    pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(self.kind.name().as_bytes());
+        out.push(b'"');
+        json_to(out, b",\"content\":", self.content.as_ref());
+        entry_to(out, b",\"mimeType\":", self.media_type.as_ref())?;
+        entry_to(out, b",\"filename\":", self.filename.as_ref())?;
+        entry_to(out, b",\"size\":", self.size.as_ref())?;
+        entry_to(out, b",\"encoding\":", self.encoding.as_ref())?;
+        self.extra.write_to(out);
+        out.push(b'}');
+        Ok(())
+    }
 }
 
 const KNOWN: [&str; 6] = [
@@ -313,7 +341,7 @@ impl<'de> Deserialize<'de> for Part {
                 let mut size = Slot::new("size");
                 let mut encoding = Slot::new("encoding");
                 let mut extra = Members::default();
-                while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+                while let Some(Name(name)) = map.next_key()? {
                     match &*name {
                         "type" => kind.fill(&mut map)?,
                         "content" => content.fill(&mut map)?,

@@ -76,7 +76,11 @@ proptest! {
         members.insert("parts".into(), parts.into());
         members.extend(metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata))));
         let message = Value::Object(members);
-        prop_assert_eq!(round_trip::<Message>(&message), message);
+        prop_assert_eq!(round_trip::<Message>(&message), message.clone());
+        let message: Message = serde_json::from_str(&message.to_string()).unwrap();
+        let mut by_hand = Vec::new();
+        message.write_to(&mut by_hand).unwrap();
+        prop_assert_eq!(String::from_utf8(by_hand).unwrap(), serde_json::to_string(&message).unwrap());
     }
 
     #[test]

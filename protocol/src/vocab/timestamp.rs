@@ -68,35 +68,44 @@ impl Timestamp {
 impl Timestamp {
     /// Writes itself by hand, for there is one in nearly everything that is written: the machinery
     /// for formatting takes ten times as long.
-    fn spell(self, room: &mut [u8; LENGTH]) -> &str {
+    fn spell(self) -> [u8; LENGTH] {
         let (year, month, day) = date_from_days(self.0.div_euclid(MILLIS_A_DAY));
-        let millis = self.0.rem_euclid(MILLIS_A_DAY);
-        let numbers = [
-            (year, 4, b'-'),
-            (month, 2, b'-'),
-            (day, 2, b'T'),
-            (millis / 3_600_000, 2, b':'),
-            (millis / 60_000 % 60, 2, b':'),
-            (millis / 1_000 % 60, 2, b'.'),
-            (millis % 1_000, 3, b'Z'),
-        ];
-        let mut rest = room.as_mut_slice();
-        for (mut number, digits, end) in numbers {
-            let Some((place, behind)) = rest.split_at_mut_checked(digits + 1) else {
-                break;
-            };
-            rest = behind;
-            if let Some((last, places)) = place.split_last_mut() {
-                *last = end;
-                for place in places.iter_mut().rev() {
-                    *place = b'0' + u8::try_from(number % 10).unwrap_or(0);
-                    number /= 10;
-                }
-            }
-        }
-        // It is all digits and signs, so this never falls back.
-        std::str::from_utf8(room).unwrap_or_default()
+        // A day has fewer than fit, so this never falls back.
+        let millis = u32::try_from(self.0.rem_euclid(MILLIS_A_DAY)).unwrap_or(0);
+        let (seconds, milli) = (millis / 1_000, millis % 1_000);
+        let (minutes, second) = (seconds / 60, seconds % 60);
+        let (hour, minute) = (minutes / 60, minutes % 60);
+        let ([c1, c2], [y1, y2]) = (two(year / 100), two(year));
+        let ([m1, m2], [d1, d2]) = (two(month), two(day));
+        let ([h1, h2], [n1, n2], [s1, s2]) = (two(hour), two(minute), two(second));
+        let ([f1, f2], f3) = (two(milli / 10), digit(milli));
+        [
+            c1, c2, y1, y2, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2,
+            b'.', f1, f2, f3, b'Z',
+        ]
     }
+
+    /// Writes it as a JSON string at the end of `out`, as serde would.
+    pub(crate) fn write_to(self, out: &mut Vec<u8>) {
+        out.push(b'"');
+        out.extend_from_slice(&self.spell());
+        out.push(b'"');
+    }
+}
+
+/// The last two digits of a number.
+fn two(number: u32) -> [u8; 2] {
+    [digit(number / 10), digit(number)]
+}
+
+/// The last digit of a number.
+fn digit(number: u32) -> u8 {
+    b'0' + u8::try_from(number % 10).unwrap_or(0)
+}
+
+/// A moment that was spelt, as text. It is all digits and signs, so this never falls back.
+fn text(spelt: &[u8; LENGTH]) -> &str {
+    std::str::from_utf8(spelt).unwrap_or_default()
 }
 
 fn millis(duration: Duration) -> i64 {
@@ -115,19 +124,20 @@ fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The date this many days after 1970-01-01: the way back.
-fn date_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
+/// The date this many days after 1970-01-01: the way back. Counted from 400 years before the year 0, so
+/// that no number is negative and all are small.
+fn date_from_days(days: i64) -> (u32, u32, u32) {
+    // Moments are within the years 0 to 9999, so this never falls back.
+    let days = u32::try_from(days + 719_468 + 146_097).unwrap_or(0);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = (month_from_march + 2) % 12 + 1;
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day)
+    let year = era * 400 + year_of_era + u32::from(month <= 2);
+    (year.saturating_sub(400), month, day)
 }
 
 const fn days_in_month(year: i64, month: i64) -> i64 {
@@ -141,7 +151,7 @@ const fn days_in_month(year: i64, month: i64) -> i64 {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.spell(&mut [0; LENGTH]))
+        f.write_str(text(&self.spell()))
     }
 }
 
@@ -291,7 +301,7 @@ impl Rest<'_> {
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.spell(&mut [0; LENGTH]))
+        serializer.serialize_str(text(&self.spell()))
     }
 }
 

@@ -65,7 +65,8 @@ fn the_calendar_agrees_with_counting_days() {
     let (mut year, mut month, mut day) = (0_i64, 1_i64, 1_i64);
     let first = days_from_date(0, 1, 1);
     for days in first..first + 400 * 366 {
-        assert_eq!(date_from_days(days), (year, month, day));
+        let (y, m, d) = date_from_days(days);
+        assert_eq!((y.into(), m.into(), d.into()), (year, month, day));
         assert_eq!(days_from_date(year, month, day), days);
         day += 1;
         if day > days_in_month(year, month) {

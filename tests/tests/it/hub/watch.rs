@@ -172,8 +172,7 @@ async fn a_crowd_on_another_node_sees_every_event_once_in_order() {
         Limits::default(),
     );
     let stop = CancellationToken::new();
-    let (passing, passed_on) = (other.clone(), stop.clone());
-    let passing = tokio::spawn(async move { passing.pass_on_wakes(passed_on).await });
+    let passing = tokio::spawn(other.pass_on_wakes(stop.clone(), |_| {}));
     let mut watchers = Vec::new();
     for _ in 0..40 {
         let subject = Subject::Task(id.clone());
