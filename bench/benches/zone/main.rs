@@ -5,8 +5,10 @@
 //! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file` or `delta`. `--binary` takes an
 //! `interzone` that was built before, `--against` another that is asked in turns with it, `--connections` measures
 //! calls at 32 or at 256 connections alone, `--rounds` says how often. With `--log FILTER` the zone logs by that filter
-//! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`. Every contender is a process of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take turns, and a figure
-//! is the median of the rounds.
+//! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`.
+//!
+//! Every contender is a process of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take
+//! turns, and a figure is the median of the rounds.
 
 #![expect(clippy::print_stdout, reason = "a measurement prints its table")]
 #![expect(
