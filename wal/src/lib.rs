@@ -8,15 +8,27 @@
 //! (docs/adr/0009-a-commit-is-one-write.md). Nothing but that may enter it.
 //!
 //! # When it is right
-//! Nobody may look for bytes in the file that are kept back here. The connection whose log it is asks this file, which
-//! writes what is pending before it answers. All other connections learn of a commit through the log's index, which
-//! SQLite changes after the sync. So a connection that uses this must sync every commit (`synchronous = FULL`): one
-//! that does not would tell others of pages that are not there yet.
+//! Nobody may look for bytes in the file that are kept back here, and none may reach it that belong to no commit. So
+//! they are kept back in a [commit](commit) alone, by the thread that makes it, and until its first sync:
+//! - SQLite holds the lock of the log's only writer all the while, and changes the index, through which others learn of
+//!   pages, after a sync. A connection that uses this must sync every commit (`synchronous = FULL`).
+//! - What is written before the commit, because it does not fit into the page cache, or after a sync, goes out as it
+//!   comes, as do the writes of everybody who commits without saying so here.
+//! - What is kept back when a commit is over is of one that failed. It is dropped: SQLite has taken it back and let go of
+//!   the lock, so its place may be another's by now.
 
 mod pending;
 mod shim;
 
-/// The name under which connections are opened that gather the writes to their log.
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+thread_local! {
+    /// Whether this thread makes a commit whose writes are gathered.
+    static GATHERING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The name under which connections are opened that gather the writes to their log, in a [commit].
 ///
 /// # Errors
 /// The engine has no file system of its own, or takes no other one.
@@ -28,3 +40,34 @@ pub fn gathered() -> Result<&'static str, Unavailable> {
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the engine takes no file system beside its own (its code: {0})")]
 pub struct Unavailable(pub(crate) i32);
+
+/// Says that this thread commits a transaction, from now until what it is given is dropped. Nothing but the one
+/// statement `COMMIT` belongs in between.
+#[must_use]
+pub fn commit() -> Commit {
+    GATHERING.set(true);
+    Commit {
+        _on_this_thread: PhantomData,
+    }
+}
+
+/// A commit that is being made.
+#[derive(Debug)]
+pub struct Commit {
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Commit {
+    fn drop(&mut self) {
+        stop_gathering();
+    }
+}
+
+fn is_gathering() -> bool {
+    // A thread that is at its end makes no commit.
+    GATHERING.try_with(Cell::get).unwrap_or(false)
+}
+
+fn stop_gathering() {
+    let _ = GATHERING.try_with(|gathering| gathering.set(false));
+}

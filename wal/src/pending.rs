@@ -27,10 +27,12 @@ impl Pending {
             .and_then(|length| self.at.checked_add(length))
             == Some(at);
         let fits = self.bytes.len().saturating_add(bytes.len()) <= MOST;
-        if goes_on && fits {
+        // Without memory for it, it is written as it comes.
+        let taken = goes_on && fits && self.bytes.try_reserve(bytes.len()).is_ok();
+        if taken {
             self.bytes.extend_from_slice(bytes);
         }
-        goes_on && fits
+        taken
     }
 
     /// What is to be written, and where; nothing if there is none.

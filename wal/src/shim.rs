@@ -1,8 +1,8 @@
 //! SQLite's own file system, but for logs, whose writes are gathered. Everything else goes to the engine's functions
 //! as it came: databases, their locks and the index of the log are not touched here.
 
-use crate::Unavailable;
 use crate::pending::Pending;
+use crate::{Unavailable, is_gathering, stop_gathering};
 use rusqlite::ffi;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::offset_of;
@@ -160,13 +160,15 @@ impl Own {
         unsafe { write(self.file, bytes.as_ptr().cast(), length, at) }
     }
 
-    /// Writes what is pending. If it cannot be written, it is forgotten: the engine is told, gives its commit up and
-    /// begins anew at a place before.
+    /// Writes what is pending of the commit that is being made. If it cannot be written, it is forgotten: the engine
+    /// is told, and undoes the whole transaction.
+    ///
+    /// Outside of a commit it is of one that failed. Then it is dropped: its place may be another's by now.
     fn write_out(&self, pending: &mut Pending) -> c_int {
-        let Some((at, bytes)) = pending.stretch() else {
-            return ffi::SQLITE_OK;
+        let code = match pending.stretch() {
+            Some((at, bytes)) if is_gathering() => self.write(at, bytes),
+            _ => ffi::SQLITE_OK,
         };
-        let code = self.write(at, bytes);
         pending.clear();
         code
     }
@@ -216,12 +218,12 @@ unsafe extern "C" fn write(
     }
     // SAFETY: the engine gives so many bytes, which nobody changes during the call.
     let bytes = unsafe { slice::from_raw_parts(bytes.cast::<u8>(), length) };
-    if pending.takes(at, bytes) {
+    if is_gathering() && pending.takes(at, bytes) {
         return ffi::SQLITE_OK;
     }
     match own.write_out(pending) {
-        ffi::SQLITE_OK if pending.takes(at, bytes) => ffi::SQLITE_OK,
-        // More than is ever kept back.
+        ffi::SQLITE_OK if is_gathering() && pending.takes(at, bytes) => ffi::SQLITE_OK,
+        // No commit, or more than is ever kept back.
         ffi::SQLITE_OK => own.write(at, bytes),
         code => code,
     }
@@ -241,7 +243,10 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_i
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
-    after_what_is_pending!(file, xSync, ffi::SQLITE_IOERR_FSYNC, flags)
+    let code = after_what_is_pending!(file, xSync, ffi::SQLITE_IOERR_FSYNC, flags);
+    // Whatever follows may be told to others without another sync.
+    stop_gathering();
+    code
 }
 
 unsafe extern "C" fn file_size(
@@ -262,9 +267,13 @@ unsafe extern "C" fn file_control(
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: the engine calls this for a log that is open.
     let (pending, own) = unsafe { parts(file) };
-    // What is not synced by now belongs to no commit; it goes where it would have gone.
-    let written = own.write_out(pending);
-    let closed = as_it_is!(file, xClose, ffi::SQLITE_IOERR_CLOSE);
+    // What is not synced by now belongs to no commit.
+    pending.clear();
+    let code = match own.methods.xClose {
+        None => ffi::SQLITE_IOERR_CLOSE,
+        // SAFETY: it is open, and not used again.
+        Some(close) => unsafe { close(own.file) },
+    };
     let log = file.cast::<Log>();
     // SAFETY: it was open until now.
     let pending = unsafe { (*log).pending };
@@ -272,11 +281,7 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     drop(unsafe { Box::from_raw(pending) });
     // SAFETY: the memory is still ours.
     unsafe { (*log).base.pMethods = ptr::null() };
-    if written == ffi::SQLITE_OK {
-        closed
-    } else {
-        written
-    }
+    code
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 fn writer(path: &Path, gathered: bool) -> Connection {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match gathered {
         true => {
@@ -68,6 +69,19 @@ fn beside(path: &Path, end: &str) -> std::path::PathBuf {
     name.into()
 }
 
+/// Commits what was begun, as the store's writer does.
+fn commit(connection: &Connection) {
+    let _at_once = interzone_wal::commit();
+    connection.execute_batch("COMMIT").unwrap();
+}
+
+/// Puts a row, and commits it.
+fn put(connection: &Connection, id: i64, body: Vec<u8>) {
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    connection.execute(PUT, (id, body)).unwrap();
+    commit(connection);
+}
+
 const TABLE: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, body BLOB NOT NULL)";
 const PUT: &str =
     "INSERT INTO t VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = excluded.body";
@@ -82,8 +96,10 @@ enum Step {
     Rollback,
     /// The log is copied, and begins anew.
     Copy,
-    /// Somebody opens the database, and leaves again.
+    /// The writer leaves, and comes again.
     Reopen,
+    /// Somebody else writes, by the engine's own ways.
+    Other(i64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -96,6 +112,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<bool>().prop_map(|_| Step::Rollback),
         1 => any::<bool>().prop_map(|_| Step::Copy),
         1 => any::<bool>().prop_map(|_| Step::Reopen),
+        2 => (60..90_i64).prop_map(Step::Other),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -149,7 +166,7 @@ impl Doer {
             }
             Step::UndoSavepoint if self.saved => say("ROLLBACK TO s"),
             Step::Commit if begun => {
-                say("COMMIT");
+                commit(self.connection());
                 self.saved = false;
                 return true;
             }
@@ -161,6 +178,11 @@ impl Doer {
             Step::Reopen if !begun => {
                 drop(self.connection.take());
                 self.connection = Some(writer(&self.path, self.gathered));
+            }
+            Step::Other(id) if !begun => {
+                let other = writer(&self.path, false);
+                assert_eq!(other.execute(PUT, (id, vec![9_u8; 500])).unwrap(), 1);
+                return true;
             }
             _ => {}
         }
@@ -205,7 +227,7 @@ fn what_is_not_committed_is_seen_by_nobody_and_gone_after_a_kill() {
     let path = folder.path().join("it.db");
     let connection = writer(&path, true);
     connection.execute_batch(TABLE).unwrap();
-    connection.execute(PUT, (1, vec![1_u8; 10])).unwrap();
+    put(&connection, 1, vec![1_u8; 10]);
     connection.execute_batch("BEGIN").unwrap();
     // So much that most of it has left the page cache for the log.
     for id in 2..200 {
@@ -216,8 +238,94 @@ fn what_is_not_committed_is_seen_by_nobody_and_gone_after_a_kill() {
     assert_eq!(rows(&after).len(), 1);
     is_whole(&after);
     assert_eq!(rows(&connection).len(), 199);
-    connection.execute_batch("COMMIT").unwrap();
+    // What the page cache had no room for went out as it came.
+    let log = std::fs::metadata(beside(&path, "-wal")).unwrap().len();
+    assert!(log > 198 * 8_192, "{log}");
+    commit(&connection);
     assert_eq!(rows(&reader(&path)).len(), 199);
+}
+
+#[test]
+fn what_was_undone_never_comes_over_what_others_wrote_since() {
+    for gathered_too_soon in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it.db");
+        let connection = writer(&path, true);
+        connection.execute_batch(TABLE).unwrap();
+        for id in 0..30 {
+            put(&connection, id, vec![1_u8; 3_000]);
+        }
+        set(&connection, "wal_checkpoint", "TRUNCATE");
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        // As if a commit had failed with some of it kept back.
+        let committing = gathered_too_soon.then(interzone_wal::commit);
+        for id in 0..16 {
+            connection.execute(PUT, (id, vec![2_u8; 3_000])).unwrap();
+        }
+        drop(committing);
+        connection.execute_batch("ROLLBACK").unwrap();
+        let other = writer(&path, false);
+        for id in 100..110 {
+            other.execute(PUT, (id, vec![3_u8; 3_000])).unwrap();
+        }
+        put(&connection, 200, vec![4_u8; 3_000]);
+        for found in [
+            &connection,
+            &other,
+            &reader(&path),
+            &as_after_a_kill(&path).1,
+        ] {
+            is_whole(found);
+            let rows = rows(found);
+            assert_eq!(rows.len(), 41);
+            assert!(rows.iter().all(|(_, body)| body.first() != Some(&2)));
+        }
+        drop(connection);
+        is_whole(&other);
+    }
+}
+
+#[test]
+fn in_a_commit_nothing_reaches_the_file_before_its_sync() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    let connection = writer(&path, true);
+    connection.execute_batch(TABLE).unwrap();
+    set(&connection, "wal_checkpoint", "TRUNCATE");
+    let length = || std::fs::metadata(beside(&path, "-wal")).unwrap().len();
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let committing = interzone_wal::commit();
+    // The log's head is synced when it begins anew, which ends the gathering; so it is begun again.
+    while length() == 0 {
+        connection.execute(PUT, (0, vec![6_u8; 60_000])).unwrap();
+    }
+    drop(committing);
+    let committing = interzone_wal::commit();
+    let begun = length();
+    for id in 1..8 {
+        connection.execute(PUT, (id, vec![6_u8; 3_000])).unwrap();
+    }
+    assert_eq!(length(), begun);
+    connection.execute_batch("COMMIT").unwrap();
+    drop(committing);
+    assert!(length() > begun + 7 * 4_096);
+    assert_eq!(rows(&as_after_a_kill(&path).1).len(), 8);
+}
+
+#[test]
+fn where_the_engine_writes_on_after_a_sync_nothing_is_kept_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    // On a disk that may tear what lies beside a write, the log is filled up to the next sector.
+    let careful = format!("file:{}?psow=0", path.display());
+    let connection = writer(Path::new(&careful), true);
+    connection.execute_batch(TABLE).unwrap();
+    let watching = reader(&path);
+    for id in 0..20 {
+        put(&connection, id, vec![5_u8; 3_000]);
+        assert_eq!(rows(&watching).len(), usize::try_from(id).unwrap() + 1);
+    }
+    is_whole(&as_after_a_kill(&path).1);
 }
 
 #[test]
@@ -230,7 +338,7 @@ fn a_log_that_is_cut_off_anywhere_keeps_every_commit_before_the_cut() {
     // How long the log was when each of them was acknowledged.
     let mut acknowledged = Vec::new();
     for id in 0..40 {
-        connection.execute(PUT, (id, vec![3_u8; 300])).unwrap();
+        put(&connection, id, vec![3_u8; 300]);
         acknowledged.push(std::fs::metadata(&log).unwrap().len());
     }
     let end = acknowledged.last().copied().unwrap();
@@ -266,7 +374,7 @@ fn other_journals_and_larger_pages_are_as_they_were() {
         set(&connection, "synchronous", "FULL");
         connection.execute_batch(TABLE).unwrap();
         for id in 0..50 {
-            connection.execute(PUT, (id, vec![4_u8; 70_000])).unwrap();
+            put(&connection, id, vec![4_u8; 70_000]);
         }
         assert_eq!(rows(&reader(&path)).len(), 50, "{mode} {size}");
         is_whole(&connection);
@@ -294,7 +402,7 @@ fn many_threads_have_a_name_and_a_log_each() {
                 let connection = writer(&path, true);
                 connection.execute_batch(TABLE).unwrap();
                 for id in 0..100 {
-                    connection.execute(PUT, (id, vec![5_u8; 2_000])).unwrap();
+                    put(&connection, id, vec![5_u8; 2_000]);
                 }
                 assert_eq!(rows(&reader(&path)).len(), 100);
                 is_whole(&connection);

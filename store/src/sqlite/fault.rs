@@ -16,12 +16,11 @@ pub(super) type Outcome<T> = Result<T, Fault>;
 impl Fault {
     /// Whether the transaction cannot be in the log as a whole. Its last frame is what makes it count,
     /// and that is written after all others: if there was no room, or a write failed, it is not there.
-    /// After a sync that failed it may be.
+    /// After a sync that failed it may be, and it is where the log's index could not grow, which comes later.
     pub(super) fn left_nothing_whole(&self) -> bool {
         match self {
             Self::Engine(rusqlite::Error::SqliteFailure(code, _)) => {
-                code.code == ErrorCode::DiskFull
-                    || [SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE].contains(&code.extended_code)
+                code.code == ErrorCode::DiskFull || code.extended_code == SQLITE_IOERR_WRITE
             }
             Self::Engine(_) => false,
             Self::Store(error) => matches!(error, StoreError::Full),

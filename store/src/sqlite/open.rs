@@ -37,7 +37,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened, Store
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // Every commit of the writer's is synced, which is what gathering its log's pages asks for.
+    // What the writer commits reaches the log at once. It syncs every commit, which that asks for.
     let files = interzone_wal::gathered()
         .map_err(|error| StoreError::Unusable(format!("{shown} cannot be opened: {error}")))?;
     let mut connection =

@@ -142,6 +142,7 @@ impl Desk {
         // Nobody may find in the cache what is about to be the past.
         self.cache.block(&self.changed);
         let done = outcomes.and_then(|outcomes| {
+            let _at_once = interzone_wal::commit();
             self.simply("COMMIT")?;
             Ok(outcomes)
         });
