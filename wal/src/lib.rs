@@ -1,7 +1,7 @@
 //! How SQLite's write-ahead log reaches its file: a commit in one write.
 //!
 //! SQLite writes each page of a commit by two calls, its frame's head and its body, and syncs after the last. A
-//! group of ten tasks is forty calls, which take longer than the sync's own work. Here they are gathered and go out as
+//! group of ten tasks is forty calls, which cost nearly as much as the sync. Here they are gathered and go out as
 //! one, before the sync. What a log holds, and when it is synced, is SQLite's business and stays as it is.
 //!
 //! This is the only room with `unsafe`: SQLite is told by pointers where to write
@@ -9,7 +9,7 @@
 //!
 //! # When it is right
 //! Nobody may look for bytes in the file that are kept back here, and none may reach it that belong to no commit. So
-//! they are kept back in a [commit](commit) alone, by the thread that makes it, and until its first sync:
+//! they are kept back in a [commit] alone, by the thread that makes it, and until its first sync:
 //! - SQLite holds the lock of the log's only writer all the while, and changes the index, through which others learn of
 //!   pages, after a sync. A connection that uses this must sync every commit (`synchronous = FULL`).
 //! - What is written before the commit, because it does not fit into the page cache, or after a sync, goes out as it
