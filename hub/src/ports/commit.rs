@@ -106,7 +106,8 @@ pub enum Op {
     /// number that is taken fails with [`Conflict`](super::StoreError::Conflict).
     AppendEvent(EventRow),
     /// Puts a task at the end of the queue, or back there with no lease and no attempts, so that it
-    /// is claimed when its turn comes. Claims made before no longer count.
+    /// is claimed when its turn comes. Claims made before no longer count. Fails with
+    /// [`Conflict`](super::StoreError::Conflict) if there is no such task.
     QueueWork {
         /// The task.
         task_id: TaskId,

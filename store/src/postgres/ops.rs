@@ -93,7 +93,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             due_at,
         } => vec![step(
             "INSERT INTO work (task_id, agent, priority, place, free_at)
-             VALUES ($1, $2, $3, nextval('work_places'), $4)
+             SELECT id, $2, $3, nextval('work_places'), $4 FROM tasks WHERE id = $1
              ON CONFLICT (task_id) DO UPDATE SET
                  agent = excluded.agent, priority = excluded.priority, place = excluded.place,
                  free_at = excluded.free_at, node = NULL, claim = NULL, attempt = 0",
@@ -103,7 +103,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
                 rank(*priority),
                 due_at.as_millis()
             ],
-            IfNone::Fine,
+            IfNone::Conflict,
         )],
         Op::EndWork(task_id) => vec![step(
             "DELETE FROM work WHERE task_id = $1",

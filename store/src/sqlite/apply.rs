@@ -50,10 +50,7 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
             priority,
             due_at,
         } => work::queue(session, task_id, agent, *priority, *due_at, at),
-        Op::EndWork(task_id) => {
-            let sql = "DELETE FROM work WHERE task_id = ?1";
-            session.run(sql, [task_id.as_str()]).map(|_| ())
-        }
+        Op::EndWork(task_id) => work::end(session, task_id),
         Op::Enqueue(entry) => outbox::enqueue(session, entry, subject),
         Op::PutPush(push) => put_push(session, push, text),
         Op::RemovePush { task_id, id } => {

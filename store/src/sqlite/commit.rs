@@ -62,6 +62,7 @@ impl Prepared {
     pub(super) fn queued(&self) -> impl Iterator<Item = &TaskId> {
         self.steps.iter().filter_map(|step| match &step.op {
             Op::QueueWork { task_id, .. } => Some(task_id),
+            Op::CreateTask(task) if step.first.place.is_some() => Some(&task.id),
             _ => None,
         })
     }
@@ -191,7 +192,7 @@ impl Step {
 /// The lease counts until somebody else has the task: a claim is compared by its number, never by
 /// the clock.
 fn check_fence(session: &Session<'_>, fence: &Fence) -> Outcome<()> {
-    let sql = "SELECT 1 FROM work WHERE task_id = ?1 AND node = ?2 AND claim = ?3";
+    let sql = "SELECT 1 FROM tasks WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
     let values = params![fence.task_id.as_str(), fence.node, column(fence.claim)];
     match session.first(sql, values, |_| Ok(()))? {
         Some(()) => Ok(()),

@@ -1,5 +1,6 @@
-//! What a task is made with: its first messages and events stand in the task's own row, if they are short. Most
-//! tasks are made with one of each, and a row elsewhere, with its places in indexes, costs more than what it says.
+//! What a task is made with: its first messages and events stand in the task's own row, if they are short, and so does
+//! its place in the queue. Most tasks are made with one of each, and a row elsewhere, with its places in indexes, costs
+//! more than what it says.
 //!
 //! What a message or an event means is not known here.
 
@@ -8,6 +9,7 @@ use super::events;
 use super::fault::Outcome;
 use super::job::Session;
 use super::rows::{first, optional_text, text};
+use super::work::Place;
 use crate::codec::count;
 use interzone_hub::Subject;
 use interzone_hub::ports::{Op, StoreError};
@@ -32,6 +34,10 @@ pub(super) struct First {
     /// The number of the last.
     pub(super) seq: Option<u64>,
     pub(super) events: Option<String>,
+    /// Its place in the queue.
+    pub(super) place: Option<Place>,
+    /// Whether something else was said of the queue since, which must come before what follows.
+    place_is_later: bool,
 }
 
 /// Leaves no step for what goes into the row of a task that is made before it.
@@ -88,6 +94,27 @@ impl First {
                 self.seq = Some(last.seq);
                 self.events = step.text.take();
                 true
+            }
+            Op::QueueWork {
+                task_id,
+                agent,
+                priority,
+                due_at,
+            } => {
+                if task_id != id || self.place.is_some() || self.place_is_later {
+                    self.place_is_later = true;
+                    return false;
+                }
+                self.place = Some(Place {
+                    agent: agent.clone(),
+                    priority: *priority,
+                    due_at: *due_at,
+                });
+                true
+            }
+            Op::EndWork(task_id) => {
+                self.place_is_later |= task_id == id;
+                false
             }
             _ => false,
         }

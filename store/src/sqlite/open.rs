@@ -3,6 +3,7 @@
 
 use super::job::Counters;
 use super::schema;
+use super::work;
 use super::{Check, SqliteOptions};
 use interzone_hub::ports::StoreError;
 use rusqlite::config::DbConfig;
@@ -329,7 +330,7 @@ fn counters(connection: &Connection) -> rusqlite::Result<Counters> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
     Ok(Counters {
         claims: number("SELECT value FROM meta WHERE name = 'claims'")?,
-        position: number("SELECT coalesce(max(position), 0) FROM work")?,
+        position: number(work::LAST_POSITION)?,
         epoch: None,
     })
 }

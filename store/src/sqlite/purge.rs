@@ -63,7 +63,6 @@ const TASKS: Kind = Kind {
         "DELETE FROM messages WHERE task_id = ?1",
         "DELETE FROM artifacts WHERE task_id = ?1",
         "DELETE FROM pushes WHERE task_id = ?1",
-        "DELETE FROM work WHERE task_id = ?1",
         "DELETE FROM questions WHERE task_id = ?1",
         "DELETE FROM feedback WHERE task_id = ?1",
         "DELETE FROM tasks WHERE id = ?1",

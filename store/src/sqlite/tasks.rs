@@ -8,6 +8,7 @@ use super::fault::Outcome;
 use super::first::First;
 use super::job::Session;
 use super::rows::{all, first, optional_text, text};
+use super::work::{self, Place};
 use super::{blobs, events};
 use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
 use async_trait::async_trait;
@@ -192,10 +193,12 @@ pub(super) fn create(
     let sql = concat!(
         "INSERT INTO tasks (",
         task_columns!(),
-        ", first_said, first_messages, first_seq, first_at, first_events) \
+        ", first_said, first_messages, first_seq, first_at, first_events, \
+           work_agent, work_priority, work_position, work_ready, work_wake_at, work_attempt, work_claim) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
-                 ?17, ?18, ?19, ?20, ?21)"
+                 ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?27)"
     );
+    let place = first.place.as_ref();
     let mut statement = session.connection.prepare_cached(sql)?;
     bind(&mut statement, task, status)?;
     let more = params![
@@ -204,6 +207,12 @@ pub(super) fn create(
         first.seq.map(column),
         first.seq.map(|_| at.as_millis()),
         first.events,
+        place.map(|place| place.agent.as_str()),
+        place.map(Place::rank),
+        place.map(|_| work::next_position(session.counters)),
+        place.map(|place| place.is_ready(at)),
+        place.map(|place| place.due_at.as_millis()),
+        place.map(|_| 0),
     ];
     for (place, value) in (17..).zip(more) {
         statement.raw_bind_parameter(place, value)?;
@@ -213,6 +222,7 @@ pub(super) fn create(
         let subject = Subject::Task(task.id.clone());
         session.wakes.named.push(Wake::Subject(subject, seq));
     }
+    session.wakes.work |= first.place.is_some();
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod first;
 mod groups;
 mod log;
 mod opening;
+mod queue;
 mod records;
 mod traits;
 

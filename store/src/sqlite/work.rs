@@ -4,7 +4,7 @@ use super::SqliteStore;
 use super::apply::once;
 use super::commit::Prepared;
 use super::fault::Outcome;
-use super::job::Session;
+use super::job::{Counters, Session};
 use super::rows::{first, text};
 use crate::codec::{column, count, word};
 use async_trait::async_trait;
@@ -52,8 +52,8 @@ impl WorkStore for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (task_id, node) = (task_id.clone(), node.to_owned());
         self.write(move |session| {
-            let sql = "UPDATE work SET wake_at = ?4, ready = 0 \
-                WHERE task_id = ?1 AND node = ?2 AND claim = ?3";
+            let sql = "UPDATE tasks SET work_wake_at = ?4, work_ready = 0 \
+                WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
             let values = params![task_id.as_str(), node, column(claim), until.as_millis()];
             Ok(session.run(sql, values)? > 0)
         })
@@ -69,8 +69,9 @@ impl WorkStore for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (task_id, node) = (task_id.clone(), node.to_owned());
         self.write(move |session| {
-            let sql = "UPDATE work SET node = NULL, wake_at = ?4, ready = 0, attempt = max(attempt - 1, 0) \
-                WHERE task_id = ?1 AND node = ?2 AND claim = ?3";
+            let sql = "UPDATE tasks SET work_node = NULL, work_wake_at = ?4, work_ready = 0, \
+                work_attempt = max(work_attempt - 1, 0) \
+                WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
             let values = params![task_id.as_str(), node, column(claim), due_at.as_millis()];
             let held = session.run(sql, values)? > 0;
             session.wakes.work |= held;
@@ -81,8 +82,10 @@ impl WorkStore for SqliteStore {
 
     async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64), StoreError> {
         self.read(move |connection| {
-            let sql = "SELECT count(*), count(*) FILTER (WHERE node IS NOT NULL AND wake_at > ?1) \
-                FROM work";
+            // Whoever has one has it until later, so it is asleep.
+            let sql = "SELECT count(*) + (SELECT count(*) FROM tasks INDEXED BY work_ready WHERE work_ready = 1), \
+                count(*) FILTER (WHERE work_node IS NOT NULL AND work_wake_at > ?1) \
+                FROM tasks INDEXED BY work_asleep WHERE work_ready = 0";
             let depth = first(connection, sql, [now.as_millis()], |row| {
                 let all = count::<u64>("work", row.get(0)?)?;
                 let held = count::<u64>("work", row.get(1)?)?;
@@ -94,7 +97,36 @@ impl WorkStore for SqliteStore {
     }
 }
 
-/// Puts a task into the queue, behind all others.
+/// The last position in the queue that was given, of those that are in it.
+pub(super) const LAST_POSITION: &str = "SELECT max( \
+    coalesce((SELECT max(work_position) FROM tasks INDEXED BY work_ready WHERE work_ready = 1), 0), \
+    coalesce((SELECT max(work_position) FROM tasks INDEXED BY work_asleep WHERE work_ready = 0), 0))";
+
+/// What a task is queued with.
+pub(super) struct Place {
+    pub(super) agent: AgentId,
+    pub(super) priority: Priority,
+    pub(super) due_at: Timestamp,
+}
+
+impl Place {
+    pub(super) fn rank(&self) -> i64 {
+        rank(self.priority)
+    }
+
+    /// Whether it can be claimed at once.
+    pub(super) fn is_ready(&self, now: Timestamp) -> bool {
+        self.due_at <= now
+    }
+}
+
+/// A position behind all others.
+pub(super) fn next_position(counters: &mut Counters) -> i64 {
+    counters.position += 1;
+    counters.position
+}
+
+/// Puts a task that is there into the queue, behind all others.
 pub(super) fn queue(
     session: &mut Session<'_>,
     task_id: &TaskId,
@@ -103,18 +135,13 @@ pub(super) fn queue(
     due_at: Timestamp,
     now: Timestamp,
 ) -> Outcome<()> {
-    session.counters.position += 1;
-    let sql = "INSERT INTO work \
-        (task_id, agent, priority, position, ready, wake_at, attempt, claim, node) \
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, NULL) \
-        ON CONFLICT (task_id) DO UPDATE SET agent = excluded.agent, \
-        priority = excluded.priority, position = excluded.position, ready = excluded.ready, \
-        wake_at = excluded.wake_at, attempt = 0, claim = 0, node = NULL";
+    let sql = "UPDATE tasks SET work_agent = ?2, work_priority = ?3, work_position = ?4, work_ready = ?5, \
+        work_wake_at = ?6, work_attempt = 0, work_claim = 0, work_node = NULL WHERE id = ?1";
     let values = params![
         task_id.as_str(),
         agent.as_str(),
         rank(priority),
-        session.counters.position,
+        next_position(session.counters),
         due_at <= now,
         due_at.as_millis(),
     ];
@@ -123,12 +150,20 @@ pub(super) fn queue(
     Ok(())
 }
 
+/// Takes a task out of the queue, if it is in it.
+pub(super) fn end(session: &Session<'_>, task_id: &TaskId) -> Outcome<()> {
+    let sql = "UPDATE tasks SET work_agent = NULL, work_priority = NULL, work_position = NULL, \
+        work_ready = NULL, work_wake_at = NULL, work_attempt = NULL, work_claim = NULL, work_node = NULL \
+        WHERE id = ?1 AND work_ready IS NOT NULL";
+    session.run(sql, [task_id.as_str()]).map(|_| ())
+}
+
 /// Makes claimable what was claimed. The run was begun, so it counts as an attempt, and whoever still
 /// has its number writes nothing more.
 pub(super) fn let_go(session: &mut Session<'_>, now: Timestamp) -> Outcome<()> {
     // One that has been seen to be over is not asleep, and can be had already.
-    let sql = "UPDATE work INDEXED BY work_asleep SET node = NULL, wake_at = min(wake_at, ?1) \
-        WHERE ready = 0 AND node IS NOT NULL";
+    let sql = "UPDATE tasks INDEXED BY work_asleep SET work_node = NULL, work_wake_at = min(work_wake_at, ?1) \
+        WHERE work_ready = 0 AND work_node IS NOT NULL";
     session.wakes.work |= session.run(sql, [now.as_millis()])? > 0;
     Ok(())
 }
@@ -145,25 +180,27 @@ const fn rank(priority: Priority) -> i64 {
 fn take(session: &mut Session<'_>, claim: &WorkClaim) -> Outcome<Vec<WorkItem>> {
     let now = claim.now.as_millis();
     // What has become due and what was lost by others joins what can be had.
-    let sql = "UPDATE work INDEXED BY work_asleep SET ready = 1 WHERE ready = 0 AND wake_at <= ?1";
+    let sql = "UPDATE tasks INDEXED BY work_asleep SET work_ready = 1 \
+        WHERE work_ready = 0 AND work_wake_at <= ?1";
     session.run(sql, [now])?;
     let mut items = Vec::new();
     for (agent, wanted) in &claim.wanted {
-        let sql = "SELECT task_id, attempt FROM work INDEXED BY work_ready \
-            WHERE ready = 1 AND agent = ?1 AND wake_at <= ?2 \
-            ORDER BY priority DESC, position LIMIT ?3";
+        let sql = "SELECT row, id, work_attempt FROM tasks INDEXED BY work_ready \
+            WHERE work_ready = 1 AND work_agent = ?1 AND work_wake_at <= ?2 \
+            ORDER BY work_priority DESC, work_position LIMIT ?3";
         let values = params![agent.as_str(), now, column(*wanted as u64)];
         let found = session.all(sql, values, |row| {
-            let task_id: TaskId = word("work", text(row, 0)?)?;
-            Ok((task_id, count::<u32>("work", row.get(1)?)?))
+            let task_id: TaskId = word("work", text(row, 1)?)?;
+            let attempts = count::<u32>("work", row.get(2)?)?;
+            Ok((row.get::<_, i64>(0)?, task_id, attempts))
         })?;
-        for (task_id, attempts) in found {
+        for (row, task_id, attempts) in found {
             session.counters.claims += 1;
             let number = session.counters.claims;
-            let sql = "UPDATE work SET ready = 0, wake_at = ?2, attempt = attempt + 1, \
-                claim = ?3, node = ?4 WHERE task_id = ?1";
+            let sql = "UPDATE tasks SET work_ready = 0, work_wake_at = ?2, work_attempt = work_attempt + 1, \
+                work_claim = ?3, work_node = ?4 WHERE row = ?1";
             let until = claim.until.as_millis();
-            session.run(sql, params![task_id.as_str(), until, number, claim.node])?;
+            session.run(sql, params![row, until, number, claim.node])?;
             items.push(WorkItem {
                 task_id,
                 agent: agent.clone(),

@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    agent, at, becoming, change, commit, commit_at, create, event, fence, key, long_after, next,
-    of_task, queue, queue_for, subscribe, subscription, task, task_id, update, wish,
+    agent, at, becoming, change, commit, commit_at, create, event, fence, key, long_after, make,
+    next, of_task, queue, queue_for, subscribe, subscription, task, task_id, update, wish,
 };
 use crate::snapshot::log;
 use interzone_hub::SubscriptionState;
@@ -89,6 +89,7 @@ async fn claim_what_is_next_and_not_what_they_make(on: Engine) {
         ("x normal", Priority::Normal),
         ("w urgent", Priority::Urgent),
     ] {
+        make(&*store, [id]).await;
         let ops = vec![queue_for(id, "agent", priority, at(0))];
         store.commit(commit(ops)).await.unwrap();
     }
@@ -107,6 +108,7 @@ async fn claim_what_is_next_and_not_what_they_make(on: Engine) {
 async fn claim_for_each_agent_what_is_wanted(on: Engine) {
     let store = on.node().await;
     let of = |id: &str, of: &str| queue_for(id, of, Priority::Normal, at(0));
+    make(&*store, ["a1", "b1", "a2", "c1"]).await;
     let ops = vec![of("a1", "a"), of("b1", "b"), of("a2", "a"), of("c1", "c")];
     let wanted = WorkClaim {
         wanted: vec![(agent("b"), 2), (agent("a"), 1)],
@@ -139,6 +141,7 @@ async fn claim_nothing_where_nothing_is_wanted(on: Engine) {
 async fn claim_nothing_that_is_not_due(on: Engine) {
     let store = on.node().await;
     let held = born(&*store, "held", &wish("m", 1, at(0))).await;
+    make(&*store, ["later"]).await;
     let ops = vec![queue_for("later", "agent", Priority::Urgent, at(100))];
     let none = store
         .commit_and_claim(commit(ops), &wish("n", 9, at(99)))
@@ -155,6 +158,7 @@ async fn claim_nothing_that_is_not_due(on: Engine) {
 /// Each way of refusing a commit, with work waiting that could have been had.
 async fn claim_nothing_when_they_are_refused(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["waits"]).await;
     let taken = vec![
         create(&task("there")),
         key("key", "taken", at(100)),
@@ -211,6 +215,7 @@ async fn claim_nothing_when_they_are_refused(on: Engine) {
 
 async fn claim_under_numbers_that_rise(on: Engine) {
     let mut store = on.node().await;
+    make(&*store, ["plain"]).await;
     let mut last = 0;
     for round in 0..6 {
         let id = format!("t{round}");
@@ -274,6 +279,7 @@ async fn bear(store: Arc<dyn Store>, name: String, count: usize) -> Vec<WorkItem
 
 async fn claim_each_task_once(on: Engine) {
     let nodes = on.two_nodes().await;
+    make(&*nodes[0], (0..20).map(|n| format!("waits{n}"))).await;
     let ops = (0..20).map(|n| queue(&format!("waits{n}"))).collect();
     nodes[0].commit(commit(ops)).await.unwrap();
     let mut parents = JoinSet::new();

@@ -3,9 +3,9 @@
 use crate::engine::Engine;
 use crate::make::{
     all_tasks, artifact, at, becoming, blob, change, commit, commit_at, create, create_stream,
-    enqueue, entry, event, key, made, message, next, of_stream, of_task, publish, push, put_blob,
-    put_push, queue, said, signal, stream, sub_id, subscribe, subscription, task, task_id, update,
-    update_stream, wish,
+    enqueue, entry, event, key, made, make, message, next, of_stream, of_task, publish, push,
+    put_blob, put_push, queue, said, signal, stream, sub_id, subscribe, subscription, task,
+    task_id, update, update_stream, wish,
 };
 use crate::snapshot::{Eyes, log, look};
 use interzone_hub::ports::{Commit, Fence, Op, Store, StoreError};
@@ -280,6 +280,7 @@ async fn applies_its_operations_in_order(on: Engine) {
     let first = task("t");
     let second = next(&first);
     let third = next(&second);
+    make(&*store, ["u"]).await;
     let ops = vec![
         create(&first),
         update(&second),

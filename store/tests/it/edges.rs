@@ -2,8 +2,9 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    agent, at, commit, commit_at, create, delivery_id, enqueue, entry, fence, message, publish,
-    queue, queue_for, said, signal_id, sub_id, subscribe, subscription, task, task_id, web, wish,
+    agent, at, commit, commit_at, create, delivery_id, enqueue, entry, fence, make, message,
+    publish, queue, queue_for, said, signal_id, sub_id, subscribe, subscription, task, task_id,
+    web, wish,
 };
 use interzone_hub::ports::{Commit, StoreError, WorkClaim};
 use interzone_hub::{Acked, OutboxEntry, Settlement};
@@ -21,6 +22,7 @@ contract!(
 
 async fn of_leases(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["t"]).await;
     store.commit(commit(vec![queue("t")])).await.unwrap();
     let item = store
         .claim_work(&wish("n", 1, at(0)))
@@ -42,6 +44,7 @@ async fn of_leases(on: Engine) {
 
 async fn of_the_queue(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["first", "second", "later"]).await;
     let ops = vec![queue("first"), queue("second")];
     store.commit(commit(ops)).await.unwrap();
     // Whoever is queued again stands at the end.
@@ -57,6 +60,10 @@ async fn of_the_queue(on: Engine) {
     // What is not due yet waits as well.
     let ops = vec![queue_for("later", "agent", Priority::Low, at(90_000))];
     store.commit(commit(ops)).await.unwrap();
+    assert_eq!(store.work_depth(at(0)).await.unwrap(), (1, 2));
+    // Nobody could do what is not there.
+    let none = store.commit(commit(vec![queue("never made")])).await;
+    assert!(matches!(none, Err(StoreError::Conflict)), "{none:?}");
     assert_eq!(store.work_depth(at(0)).await.unwrap(), (1, 2));
 }
 

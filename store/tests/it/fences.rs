@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    at, commit, commit_at, create, event, fence, long_after, next, of_task, queue, task, task_id,
-    update, wish,
+    at, commit, commit_at, create, event, fence, long_after, make, next, of_task, queue, task,
+    task_id, update, wish,
 };
 use crate::snapshot::log;
 use interzone_hub::Task;
@@ -21,6 +21,7 @@ contract!(
 
 /// A task in the queue, claimed by node `n` at 0 for a second.
 async fn claimed(store: &dyn Store) -> WorkItem {
+    make(store, ["other"]).await;
     let ops = vec![create(&task("t")), queue("t"), queue("other")];
     store.commit(commit(ops)).await.unwrap();
     let items = store.claim_work(&wish("n", 1, at(0))).await.unwrap();

@@ -1,6 +1,6 @@
 //! Things to store, with everything decided that a test does not care about.
 
-use interzone_hub::ports::{ClaimKey, Commit, EventRow, Fence, Op, WorkClaim, WorkItem};
+use interzone_hub::ports::{ClaimKey, Commit, EventRow, Fence, Op, Store, WorkClaim, WorkItem};
 use interzone_hub::{
     Blob, BlobId, EventBody, IdSource, OutboxEntry, Packed, Push, RandomIds, Signal, SignalBody,
     Stream, Subject, Subscription, SubscriptionState, Task, TaskQuery,
@@ -210,6 +210,12 @@ pub(crate) fn create_stream(stream: &Stream) -> Op {
 
 pub(crate) fn update_stream(stream: &Stream) -> Op {
     Op::UpdateStream(Box::new(stream.clone()))
+}
+
+/// Makes tasks that are only there to be queued.
+pub(crate) async fn make<I: AsRef<str>>(store: &dyn Store, ids: impl IntoIterator<Item = I>) {
+    let ops = ids.into_iter().map(|id| create(&task(id.as_ref())));
+    store.commit(commit(ops.collect())).await.unwrap();
 }
 
 pub(crate) fn queue(id: &str) -> Op {

@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    artifact, at, blob, commit, create, create_stream, enqueue, entry, event, key, message, next,
-    of_stream, of_task, publish, push, put_blob, put_push, queue, signal_id, stream, sub_id,
+    artifact, at, blob, commit, create, create_stream, enqueue, entry, event, key, make, message,
+    next, of_stream, of_task, publish, push, put_blob, put_push, queue, signal_id, stream, sub_id,
     subscribe, subscription, task, update, web, wish,
 };
 use crate::snapshot::{Eyes, look};
@@ -71,6 +71,7 @@ async fn keeps_everything(on: Engine) {
 
 async fn keeps_what_is_held(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["t"]).await;
     let ops = vec![
         queue("t"),
         enqueue(&entry("e")),
@@ -117,6 +118,7 @@ async fn keeps_what_is_held(on: Engine) {
 /// somebody may be.
 async fn takes_over_from_those_who_are_gone(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["t", "later"]).await;
     let ops = vec![
         queue("t"),
         queue("later"),
@@ -189,6 +191,7 @@ async fn keeps_what_was_counted(on: Engine) {
     let ids = [signal_id("x")];
     store.ack_signals(&sub_id("s"), &ids, at(0)).await.unwrap();
     let (epoch, _) = store.active_subscriptions(None).await.unwrap().unwrap();
+    make(&*store, ["t"]).await;
     store.commit(commit(vec![queue("t")])).await.unwrap();
     let first = store.claim_work(&wish("n", 1, at(0))).await.unwrap();
     let ended = vec![interzone_hub::ports::Op::EndWork(first[0].task_id.clone())];

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    at, becoming, change, commit, create, enqueue, entry, event, of_stream, of_task, publish,
+    at, becoming, change, commit, create, enqueue, entry, event, make, of_stream, of_task, publish,
     queue, sub_id, subscribe, subscription, task, web, wish,
 };
 use interzone_hub::ports::{Op, Wake};
@@ -79,6 +79,7 @@ async fn tell_what_may_have_changed(on: Engine) {
 async fn are_heard_by_everybody_who_listens(on: Engine) {
     let nodes = on.two_nodes().await;
     let mut all: Vec<_> = (0..6).map(|n| nodes[n % 2].wakes()).collect();
+    make(&*nodes[1], ["t"]).await;
     nodes[1].commit(commit(vec![queue("t")])).await.unwrap();
     for wakes in &mut all {
         heard(wakes, &Wake::Work).await;
@@ -92,6 +93,7 @@ async fn tell_what_became_due_without_a_commit(on: Engine) {
         group: Some("group".to_owned()),
         ..entry(id)
     };
+    make(&*nodes[0], ["t"]).await;
     let mut here = nodes[0].wakes();
     let mut there = nodes[1].wakes();
     // What is told of these must not be taken for what is told later.

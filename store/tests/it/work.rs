@@ -1,7 +1,9 @@
 //! The queue of tasks: in order, to one claimer each, and again when a lease is over.
 
 use crate::engine::Engine;
-use crate::make::{agent, at, commit, commit_at, long_after, queue, queue_for, task_id, wish};
+use crate::make::{
+    agent, at, commit, commit_at, long_after, make, queue, queue_for, task_id, wish,
+};
 use interzone_hub::ports::{Op, Store, WorkClaim, WorkItem};
 use interzone_protocol::vocab::{Priority, Timestamp};
 use std::collections::HashSet;
@@ -41,6 +43,7 @@ async fn none(store: &dyn Store, now: Timestamp) {
 async fn is_claimed_once(on: Engine) {
     let store = on.node().await;
     none(&*store, at(0)).await;
+    make(&*store, ["a", "b"]).await;
     let ops = vec![queue("a"), queue("b")];
     store.commit(commit(ops)).await.unwrap();
     let items = store.claim_work(&wish("n", 9, at(5))).await.unwrap();
@@ -69,6 +72,7 @@ async fn is_claimed_by_priority_then_age(on: Engine) {
         ("t low", Priority::Low),
         ("s high", Priority::High),
     ];
+    make(&*store, queued.map(|(id, _)| id)).await;
     for (step, (id, priority)) in (0..).zip(queued) {
         let ops = vec![queue_for(id, "agent", priority, at(0))];
         store.commit(commit_at(at(step), ops)).await.unwrap();
@@ -90,12 +94,9 @@ async fn is_claimed_for_each_agent(on: Engine) {
     let mut ops = Vec::new();
     for number in 0..4 {
         for of in ["a", "b", "c"] {
-            ops.push(queue_for(
-                &format!("{of}{number}"),
-                of,
-                Priority::Normal,
-                at(0),
-            ));
+            let id = format!("{of}{number}");
+            make(&*store, [&id]).await;
+            ops.push(queue_for(&id, of, Priority::Normal, at(0)));
         }
     }
     store.commit(commit(ops)).await.unwrap();
@@ -124,6 +125,7 @@ async fn is_claimed_for_each_agent(on: Engine) {
 
 async fn is_not_claimed_before_it_is_due(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["later", "now"]).await;
     let ops = vec![queue_for("later", "agent", Priority::Urgent, at(100))];
     store.commit(commit(ops)).await.unwrap();
     none(&*store, at(99)).await;
@@ -136,6 +138,7 @@ async fn is_not_claimed_before_it_is_due(on: Engine) {
 
 async fn is_claimed_again_when_its_lease_is_over(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["t"]).await;
     store.commit(commit(vec![queue("t")])).await.unwrap();
     let mut last = one(&*store, "n", 0).await;
     for round in 1..=5_u32 {
@@ -164,6 +167,7 @@ async fn is_claimed_again_when_its_lease_is_over(on: Engine) {
 
 async fn is_held_longer_when_renewed(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["t"]).await;
     store.commit(commit(vec![queue("t")])).await.unwrap();
     let item = one(&*store, "n", 0).await;
     let id = &item.task_id;
@@ -195,6 +199,7 @@ async fn is_held_longer_when_renewed(on: Engine) {
 
 async fn is_given_back(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["t"]).await;
     store.commit(commit(vec![queue("t")])).await.unwrap();
     let item = one(&*store, "n", 0).await;
     let id = &item.task_id;
@@ -235,6 +240,7 @@ async fn is_given_back(on: Engine) {
 
 async fn begins_anew_when_queued_again(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["t"]).await;
     store.commit(commit(vec![queue("t")])).await.unwrap();
     let first = one(&*store, "n", 0).await;
     let second = one(&*store, "n", 2_000).await;
@@ -266,6 +272,7 @@ async fn begins_anew_when_queued_again(on: Engine) {
 
 async fn is_over_when_ended(on: Engine) {
     let store = on.node().await;
+    make(&*store, ["t", "u"]).await;
     store
         .commit(commit(vec![queue("t"), queue("u")]))
         .await
@@ -306,6 +313,7 @@ async fn is_over_when_ended(on: Engine) {
 async fn is_counted(on: Engine) {
     let store = on.node().await;
     assert_eq!(store.work_depth(at(0)).await.unwrap(), (0, 0));
+    make(&*store, (0..5).map(|n| format!("t{n}"))).await;
     let ops = (0..5).map(|n| queue(&format!("t{n}"))).collect();
     store.commit(commit(ops)).await.unwrap();
     assert_eq!(store.work_depth(at(0)).await.unwrap(), (5, 0));
@@ -371,6 +379,7 @@ fn all_different(items: &[WorkItem], count: usize) {
 
 async fn is_shared_out_without_overlap(on: Engine) {
     let nodes = on.two_nodes().await;
+    make(&*nodes[0], (0..200).map(|n| format!("t{n}"))).await;
     let ops = (0..200).map(|n| queue(&format!("t{n}"))).collect();
     nodes[0].commit(commit(ops)).await.unwrap();
     let enough = Tally::until(200);
@@ -397,7 +406,9 @@ async fn is_shared_out_while_it_comes_in(on: Engine) {
         let node = nodes[writer % 2].clone();
         writers.spawn(async move {
             for number in 0..30 {
-                let ops = vec![queue(&format!("{writer}-{number}"))];
+                let id = format!("{writer}-{number}");
+                make(&*node, [&id]).await;
+                let ops = vec![queue(&id)];
                 node.commit(commit(ops)).await.unwrap();
             }
         });
@@ -409,6 +420,7 @@ async fn is_shared_out_while_it_comes_in(on: Engine) {
 
 async fn is_taken_over_by_one_when_leases_end(on: Engine) {
     let nodes = on.two_nodes().await;
+    make(&*nodes[0], (0..10).map(|n| format!("t{n}"))).await;
     let ops = (0..10).map(|n| queue(&format!("t{n}"))).collect();
     nodes[0].commit(commit(ops)).await.unwrap();
     let mut highest = 0;

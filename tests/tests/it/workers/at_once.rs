@@ -7,9 +7,9 @@ use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_hub::ports::{Commit, Op};
 use interzone_hub::{
     EventBody, Hub, IdSource, Limits, NewTask, Once, RandomIds, Registry, Route, Subject,
-    SystemClock,
+    SystemClock, Task,
 };
-use interzone_protocol::vocab::{AgentId, Message, Priority, TaskId, TaskState};
+use interzone_protocol::vocab::{AgentId, ContextId, Message, Priority, TaskId, TaskState};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,12 +213,33 @@ impl Held {
     /// Has the workers look for what they cannot find.
     async fn ring(&self) {
         let now = self.hub.now();
-        let ops = vec![Op::QueueWork {
-            task_id: TaskId::new(RandomIds.next(now)).unwrap(),
-            agent: AgentId::new("elsewhere").unwrap(),
+        let id = RandomIds.next(now);
+        let agent = AgentId::new("elsewhere").unwrap();
+        let task = Task {
+            id: TaskId::new(&id).unwrap(),
+            context_id: ContextId::new(&id).unwrap(),
+            owner: alice().id,
+            agent: agent.clone(),
+            state: TaskState::Submitted,
+            priority: Priority::Normal,
+            metadata: None,
+            status: None,
+            created_at: now,
+            updated_at: now,
+            finished_at: None,
+            revision: 1,
+            seq: 0,
+            messages: 0,
+            artifacts: 0,
+            pushes: 0,
+        };
+        let queue = Op::QueueWork {
+            task_id: task.id.clone(),
+            agent,
             priority: Priority::Normal,
             due_at: now,
-        }];
+        };
+        let ops = vec![Op::CreateTask(Box::new(task)), queue];
         let commit = Commit {
             id: RandomIds.next(now),
             at: now,

@@ -1,0 +1,209 @@
+//! A task's place in the queue lies in its own row, and comes along from files in which it did not.
+
+use super::super::schema;
+use super::{Folder, SqliteStore, at, commit, create, whole};
+use interzone_hub::ports::{Commit, Fence, Op, WorkClaim, WorkItem, WorkStore};
+use interzone_hub::ports::{StoreError, TaskStore, Upkeep};
+use interzone_protocol::vocab::{AgentId, Priority, TaskId, Timestamp};
+use rusqlite::Connection;
+
+fn id(name: &str) -> TaskId {
+    TaskId::new(name).unwrap()
+}
+
+fn queue(name: &str, priority: Priority, due_at: Timestamp) -> Op {
+    Op::QueueWork {
+        task_id: id(name),
+        agent: AgentId::new("a").unwrap(),
+        priority,
+        due_at,
+    }
+}
+
+fn end(name: &str) -> Op {
+    Op::EndWork(id(name))
+}
+
+fn wish(now: i64) -> WorkClaim {
+    WorkClaim {
+        node: "n".to_owned(),
+        wanted: vec![(AgentId::new("a").unwrap(), 9)],
+        now: at(now),
+        until: at(now + 1_000),
+    }
+}
+
+async fn claim(store: &SqliteStore, now: i64) -> Vec<WorkItem> {
+    store.claim_work(&wish(now)).await.unwrap()
+}
+
+fn names(items: &[WorkItem]) -> Vec<&str> {
+    items.iter().map(|item| item.task_id.as_str()).collect()
+}
+
+/// How many tasks have anything of a place.
+fn places(folder: &Folder) -> i64 {
+    let sql = "SELECT count(*) FROM tasks WHERE coalesce(work_agent, work_priority, work_position, \
+        work_ready, work_wake_at, work_attempt, work_claim, work_node) IS NOT NULL";
+    let connection = Connection::open(folder.file()).unwrap();
+    connection.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn whatever_a_commit_says_of_the_queue_is_done_in_its_order() {
+    let (normal, high) = (Priority::Normal, Priority::High);
+    let now = at(0);
+    let cases = [
+        (vec![queue("t", normal, now)], &["t", "other"][..]),
+        (vec![queue("t", normal, now), end("t")], &["other"]),
+        (vec![end("t"), queue("t", normal, now)], &["t", "other"]),
+        (
+            vec![queue("t", normal, now), end("t"), queue("t", normal, now)],
+            &["t", "other"],
+        ),
+        // The last counts.
+        (
+            vec![queue("t", high, now), queue("t", normal, at(5_000))],
+            &["other"],
+        ),
+        (
+            vec![queue("t", Priority::Low, now), queue("t", high, now)],
+            &["t", "other"],
+        ),
+    ];
+    for (ops, expected) in cases {
+        let folder = Folder::new();
+        let store = folder.open().await;
+        let said = format!("{ops:?}");
+        let mut all = vec![create("t")];
+        all.extend(ops);
+        store.commit(commit(all)).await.unwrap();
+        // Behind it, if it is there.
+        let ops = vec![create("other"), queue("other", normal, now)];
+        store.commit(commit(ops)).await.unwrap();
+        assert_eq!(names(&claim(&store, 0).await), expected, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn tasks_of_one_commit_stand_in_its_order() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.commit(commit(vec![create("old")])).await.unwrap();
+    let ops = vec![
+        create("first"),
+        queue("old", Priority::Normal, at(0)),
+        queue("first", Priority::Normal, at(0)),
+        create("second"),
+        queue("second", Priority::Normal, at(0)),
+        queue("first", Priority::Normal, at(0)),
+    ];
+    store.commit(commit(ops)).await.unwrap();
+    let items = claim(&store, 0).await;
+    assert_eq!(names(&items), ["old", "second", "first"]);
+    let ops = vec![
+        create("a"),
+        create("b"),
+        queue("a", Priority::Normal, at(0)),
+        queue("b", Priority::Normal, at(0)),
+        create("c"),
+        queue("b", Priority::Normal, at(0)),
+        queue("c", Priority::Normal, at(0)),
+    ];
+    store.commit(commit(ops)).await.unwrap();
+    assert_eq!(names(&claim(&store, 0).await), ["a", "b", "c"]);
+    assert_eq!(store.work_depth(at(0)).await.unwrap(), (0, 6));
+}
+
+#[tokio::test]
+async fn nothing_is_left_in_the_row_of_what_is_over() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.commit(whole("t")).await.unwrap();
+    assert_eq!(places(&folder), 1);
+    let item = claim(&store, 0).await.remove(0);
+    store.commit(commit(vec![end("t")])).await.unwrap();
+    assert_eq!(places(&folder), 0);
+    assert_eq!(store.work_depth(at(0)).await.unwrap(), (0, 0));
+    let renewed = store.renew_work(&item.task_id, "n", item.claim, at(9_000));
+    assert!(!renewed.await.unwrap());
+    // And a commit that fails leaves it as it was.
+    let taken = commit(vec![queue("t", Priority::Normal, at(0)), create("t")]);
+    let taken = store.commit(taken).await;
+    assert!(matches!(taken, Err(StoreError::Conflict)), "{taken:?}");
+    assert_eq!(places(&folder), 0);
+}
+
+/// What there was when the queue had a table: one that can be had, one that is held, one that waits, one whose task
+/// is gone, and a task that is not queued.
+const OLD: &str = "
+    INSERT INTO tasks (id, context_id, owner, agent, state, priority, created_at, updated_at, revision, seq,
+        messages, artifacts, pushes)
+    SELECT value, 'c', 'o', 'a', 'SUBMITTED', 'NORMAL', 0, 0, 1, 0, 0, 0, 0
+    FROM json_each('[\"ready\", \"first\", \"held\", \"waits\", \"plain\"]');
+    INSERT INTO work (task_id, agent, priority, position, ready, wake_at, attempt, claim, node) VALUES
+        ('ready', 'a', 1, 7, 1, 1700000000000, 0, 0, NULL),
+        ('first', 'a', 3, 9, 1, 1700000000000, 2, 3, NULL),
+        ('held', 'a', 1, 2, 0, 1700000001000, 1, 4, 'n'),
+        ('waits', 'a', 1, 12, 0, 1700000005000, 0, 0, NULL),
+        ('gone', 'a', 3, 99, 1, 1700000000000, 0, 0, NULL);
+    UPDATE meta SET value = 4 WHERE name = 'claims';
+";
+
+#[tokio::test]
+async fn the_queue_of_an_older_file_comes_along() {
+    let folder = Folder::new();
+    let connection = Connection::open(folder.file()).unwrap();
+    for step in [
+        include_str!("../schema/0001.sql"),
+        include_str!("../schema/0002.sql"),
+        include_str!("../schema/0003.sql"),
+        include_str!("../schema/0004.sql"),
+        include_str!("../schema/0005.sql"),
+        include_str!("../schema/0006.sql"),
+        include_str!("../schema/0007.sql"),
+        include_str!("../schema/0008.sql"),
+        OLD,
+    ] {
+        connection.execute_batch(step).unwrap();
+    }
+    connection
+        .pragma_update(None, "application_id", schema::APPLICATION_ID)
+        .unwrap();
+    connection.pragma_update(None, "user_version", 8).unwrap();
+    drop(connection);
+    let store = folder.open().await;
+    assert_eq!(places(&folder), 4);
+    assert_eq!(store.work_depth(at(0)).await.unwrap(), (3, 1));
+    // Who held one still does.
+    let held = Commit {
+        fence: Some(Fence {
+            task_id: id("held"),
+            node: "n".to_owned(),
+            claim: 4,
+        }),
+        ..commit(Vec::new())
+    };
+    store.commit(held).await.unwrap();
+    let items = claim(&store, 0).await;
+    assert_eq!(names(&items), ["first", "ready"]);
+    let numbers: Vec<_> = items
+        .iter()
+        .map(|item| (item.attempt, item.claim))
+        .collect();
+    assert_eq!(numbers, [(3, 5), (1, 6)]);
+    // What is queued now stands behind what stood there before.
+    let ops = vec![queue("plain", Priority::Normal, at(0))];
+    store.commit(commit(ops)).await.unwrap();
+    let items = claim(&store, 5_000).await;
+    assert_eq!(
+        names(&items),
+        ["first", "held", "ready", "waits", "plain"],
+        "by priority, then by position"
+    );
+    // And so it is for whoever opens it next.
+    store.close().await;
+    let store = folder.open().await;
+    store.take_over(at(5_001)).await.unwrap();
+    assert_eq!(store.work_depth(at(5_001)).await.unwrap(), (5, 0));
+}
