@@ -136,6 +136,19 @@ pub enum EventBody {
 }
 
 impl EventBody {
+    /// As JSON text, as serde writes it. That a task was made is written by hand, for it is said of every task.
+    ///
+    /// # Errors
+    /// None that is known: every event has a JSON form.
+    pub fn to_text(&self) -> Result<String, serde_json::Error> {
+        match self {
+            Self::Created { message } => {
+                Ok([r#"{"created":{"message":"#, &message.to_text()?, "}}"].concat())
+            }
+            other => serde_json::to_string(other),
+        }
+    }
+
     /// A stable word for the kind of event; also the last segment of its topic.
     pub const fn name(&self) -> &'static str {
         match self {

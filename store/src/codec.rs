@@ -1,8 +1,8 @@
 //! How domain values stand in columns, the same in both engines.
 
-use interzone_hub::Subject;
 use interzone_hub::ports::StoreError;
-use interzone_protocol::vocab::{Json, Metadata, Priority, Timestamp};
+use interzone_hub::{EventBody, Packed, Subject};
+use interzone_protocol::vocab::{Json, Message, Metadata, Priority, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -11,7 +11,21 @@ pub(crate) const LOOKED_AT: i64 = 2_000;
 
 /// A value as JSON text.
 pub(crate) fn to_text<T: Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
+    serde_json::to_string(value).map_err(|error| unwritten(&error))
+}
+
+/// A message as JSON text.
+pub(crate) fn message_text(message: &Packed<Message>) -> Result<String, StoreError> {
+    message.to_text().map_err(|error| unwritten(&error))
+}
+
+/// What happened as JSON text.
+pub(crate) fn event_text(body: &EventBody) -> Result<String, StoreError> {
+    body.to_text().map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &serde_json::Error) -> StoreError {
+    StoreError::Corrupt(error.to_string())
 }
 
 /// A value from JSON text that we wrote ourselves.

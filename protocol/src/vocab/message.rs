@@ -210,7 +210,7 @@ impl Message {
     ///
     /// # Errors
     /// None that is known: every message has a JSON form.
-    pub(crate) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    pub fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         out.extend_from_slice(b"{\"role\":\"");
         out.extend_from_slice(self.role.name().as_bytes());
         out.extend_from_slice(b"\",\"parts\":");

@@ -3,7 +3,7 @@
 use super::pipeline::{Param, Step};
 use super::talks::note;
 use super::text;
-use crate::codec::{column, rank, to_text};
+use crate::codec::{column, event_text, message_text, rank, to_text};
 use interzone_hub::ports::{ClaimKey, Commit, Op, StoreError};
 use interzone_hub::{OutboxEntry, Push, Signal, SignalBody, Stream, Subscription, Task};
 
@@ -49,7 +49,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             message,
         } => vec![step(
             "INSERT INTO messages (task_id, place, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-            params![task_id.as_str(), i64::from(*index), to_text(message)?],
+            params![task_id.as_str(), i64::from(*index), message_text(message)?],
             IfNone::Conflict,
         )],
         Op::ReplaceMessage {
@@ -58,7 +58,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             message,
         } => vec![step(
             "UPDATE messages SET body = $3 WHERE task_id = $1 AND place = $2",
-            params![task_id.as_str(), i64::from(*index), to_text(message)?],
+            params![task_id.as_str(), i64::from(*index), message_text(message)?],
             IfNone::Conflict,
         )],
         Op::PutArtifact {
@@ -82,7 +82,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
                 event.subject.key(),
                 column(event.seq),
                 at,
-                to_text(&event.body)?
+                event_text(&event.body)?
             ],
             IfNone::Conflict,
         )],
@@ -93,7 +93,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             due_at,
         } => vec![step(
             "INSERT INTO work (task_id, agent, priority, place, free_at)
-             SELECT id, $2, $3, nextval('work_places'), $4 FROM tasks WHERE id = $1
+             SELECT id, $2, $3, nextval('work_places'), $4 FROM tasks WHERE id = $1 FOR KEY SHARE
              ON CONFLICT (task_id) DO UPDATE SET
                  agent = excluded.agent, priority = excluded.priority, place = excluded.place,
                  free_at = excluded.free_at, node = NULL, claim = NULL, attempt = 0",

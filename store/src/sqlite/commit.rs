@@ -5,7 +5,7 @@ use super::fault::Outcome;
 use super::first::{self, First};
 use super::job::Session;
 use super::{apply, events};
-use crate::codec::{column, to_text};
+use crate::codec::{column, event_text, message_text, to_text};
 use interzone_hub::ports::{Commit, Fence, Op, StoreError};
 use interzone_hub::{SignalBody, Subject};
 use interzone_protocol::vocab::{TaskId, Timestamp};
@@ -126,7 +126,7 @@ impl Step {
                 task.status.as_ref().map(to_text).transpose()?
             }
             Op::AddMessage { message, .. } | Op::ReplaceMessage { message, .. } => {
-                Some(to_text(message)?)
+                Some(message_text(message)?)
             }
             Op::PutArtifact { artifact, .. } => Some(to_text(artifact)?),
             Op::PutBlob { subject: of, .. } => {
@@ -138,7 +138,7 @@ impl Step {
             }
             Op::AppendEvent(event) => {
                 subject = Some(event.subject.key());
-                Some(to_text(&event.body)?)
+                Some(event_text(&event.body)?)
             }
             Op::Enqueue(entry) => {
                 subject = entry.subject.as_ref().map(|of| of.key());

@@ -82,7 +82,7 @@ impl WorkStore for SqliteStore {
 
     async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64), StoreError> {
         self.read(move |connection| {
-            // Whoever has one has it until later, so it is asleep.
+            // Whoever has one has it until later, so it is asleep, unless a clock was set back.
             let sql = "SELECT count(*) + (SELECT count(*) FROM tasks INDEXED BY work_ready WHERE work_ready = 1), \
                 count(*) FILTER (WHERE work_node IS NOT NULL AND work_wake_at > ?1) \
                 FROM tasks INDEXED BY work_asleep WHERE work_ready = 0";

@@ -62,8 +62,11 @@ async fn of_the_queue(on: Engine) {
     store.commit(commit(ops)).await.unwrap();
     assert_eq!(store.work_depth(at(0)).await.unwrap(), (1, 2));
     // Nobody could do what is not there.
-    let none = store.commit(commit(vec![queue("never made")])).await;
-    assert!(matches!(none, Err(StoreError::Conflict)), "{none:?}");
+    let early = vec![queue("never made"), create(&task("never made"))];
+    for ops in [vec![queue("never made")], early] {
+        let none = store.commit(commit(ops)).await;
+        assert!(matches!(none, Err(StoreError::Conflict)), "{none:?}");
+    }
     assert_eq!(store.work_depth(at(0)).await.unwrap(), (1, 2));
 }
 

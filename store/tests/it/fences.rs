@@ -91,7 +91,8 @@ async fn stop_everybody_else(on: Engine) {
         )
         .await;
     }
-    for id in ["other", "never queued"] {
+    make(&*store, ["never queued"]).await;
+    for id in ["other", "never queued", "never made"] {
         let task_id = task_id(id);
         stopped(
             &*store,

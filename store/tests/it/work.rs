@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    agent, at, commit, commit_at, long_after, make, queue, queue_for, task_id, wish,
+    agent, at, commit, commit_at, create, long_after, make, queue, queue_for, task, task_id, wish,
 };
 use interzone_hub::ports::{Op, Store, WorkClaim, WorkItem};
 use interzone_protocol::vocab::{Priority, Timestamp};
@@ -407,8 +407,7 @@ async fn is_shared_out_while_it_comes_in(on: Engine) {
         writers.spawn(async move {
             for number in 0..30 {
                 let id = format!("{writer}-{number}");
-                make(&*node, [&id]).await;
-                let ops = vec![queue(&id)];
+                let ops = vec![create(&task(&id)), queue(&id)];
                 node.commit(commit(ops)).await.unwrap();
             }
         });

@@ -1,6 +1,7 @@
 -- A task's place in the queue stands in its own row from here on: most tasks are queued when they are made, and the
--- row is written then anyway. A table beside it cost a row and a key more for each. Without a place all of these are
--- null. A place whose task is gone led nowhere, and is dropped.
+-- row is written then anyway. A table beside it cost a row and a key more for each. A task with long metadata is written
+-- once more for it, when it is claimed. Without a place all of these are null. A place whose task is gone led nowhere,
+-- and is dropped.
 
 ALTER TABLE tasks ADD COLUMN work_agent TEXT;
 ALTER TABLE tasks ADD COLUMN work_priority INTEGER;

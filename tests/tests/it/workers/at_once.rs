@@ -218,7 +218,7 @@ impl Held {
         let task = Task {
             id: TaskId::new(&id).unwrap(),
             context_id: ContextId::new(&id).unwrap(),
-            owner: alice().id,
+            owner: alice().principal,
             agent: agent.clone(),
             state: TaskState::Submitted,
             priority: Priority::Normal,
