@@ -136,14 +136,19 @@ pub enum EventBody {
 }
 
 impl EventBody {
-    /// As JSON text, as serde writes it. That a task was made is written by hand, for it is said of every task.
+    /// As JSON text, as serde writes it. That a task was made is written by hand, for it is said of every task, beside
+    /// its first message, whose text may be there already.
     ///
     /// # Errors
     /// None that is known: every event has a JSON form.
-    pub fn to_text(&self) -> Result<String, serde_json::Error> {
+    pub fn to_text(
+        &self,
+        said: Option<(&Packed<Message>, &str)>,
+    ) -> Result<String, serde_json::Error> {
         match self {
             Self::Created { message } => {
-                Ok([r#"{"created":{"message":"#, &message.to_text()?, "}}"].concat())
+                let message = message.to_text_beside(said)?;
+                Ok([r#"{"created":{"message":"#, &*message, "}}"].concat())
             }
             other => serde_json::to_string(other),
         }

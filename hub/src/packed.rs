@@ -9,6 +9,7 @@ use interzone_protocol::vocab::{Artifact, Json, Message, Part};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ impl Serialize for BlobId {
 
 impl<'de> Deserialize<'de> for BlobId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        let text = Cow::<str>::deserialize(deserializer)?;
         text.parse().map_err(D::Error::custom)
     }
 }
@@ -281,6 +282,25 @@ impl<T: HasParts> Packed<T> {
 }
 
 impl Packed<Message> {
+    /// Whether both are one and the same message, not only equal.
+    fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.value, &other.value) && self.blobs == other.blobs
+    }
+
+    /// As [`Packed::to_text`], where the text of a message is there already that may be this one.
+    ///
+    /// # Errors
+    /// As [`Packed::to_text`].
+    pub fn to_text_beside<'a>(
+        &self,
+        other: Option<(&Self, &'a str)>,
+    ) -> Result<Cow<'a, str>, serde_json::Error> {
+        match other {
+            Some((other, text)) if self.is_shared_with(other) => Ok(Cow::Borrowed(text)),
+            _ => self.to_text().map(Cow::Owned),
+        }
+    }
+
     /// As JSON text, as serde writes it, for whom a message is many small pieces.
     ///
     /// # Errors
@@ -318,6 +338,18 @@ mod tests {
             let (packed, _) = Packed::pack(message);
             let by_serde = serde_json::to_string(&packed).unwrap();
             assert_eq!(packed.to_text().unwrap(), by_serde);
+            // What another one says is not taken for it, however alike they are.
+            let other = Packed {
+                value: Arc::new((*packed.value).clone()),
+                ..packed.clone()
+            };
+            let beside = |other| {
+                packed
+                    .to_text_beside(Some((other, "what there is")))
+                    .unwrap()
+            };
+            assert_eq!(beside(&other), by_serde);
+            assert_eq!(beside(&packed.clone()), "what there is");
         }
     }
 

@@ -19,9 +19,12 @@ pub(crate) fn message_text(message: &Packed<Message>) -> Result<String, StoreErr
     message.to_text().map_err(|error| unwritten(&error))
 }
 
-/// What happened as JSON text.
-pub(crate) fn event_text(body: &EventBody) -> Result<String, StoreError> {
-    body.to_text().map_err(|error| unwritten(&error))
+/// What happened as JSON text, perhaps with a message whose text is there already.
+pub(crate) fn event_text(
+    body: &EventBody,
+    said: Option<(&Packed<Message>, &str)>,
+) -> Result<String, StoreError> {
+    body.to_text(said).map_err(|error| unwritten(&error))
 }
 
 fn unwritten(error: &serde_json::Error) -> StoreError {

@@ -76,7 +76,7 @@ async fn fill(hub: &Hub, from: usize, to: usize, more_events: usize) {
             let subject = Subject::Task(id.clone());
             let (message, _) = Packed::pack(Message::user_text("Please analyse the figures."));
             let events = 1 + u64::try_from(more_events).unwrap();
-            ops.push(Op::CreateTask(Box::new(Task {
+            ops.push(Op::CreateTask(Arc::new(Task {
                 id: id.clone(),
                 context_id: ContextId::new(format!("context-{}", n / 3)).unwrap(),
                 owner: owner.clone(),

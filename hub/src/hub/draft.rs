@@ -10,6 +10,7 @@ use crate::task::{Push, Task};
 use crate::transitions::move_task;
 use interzone_protocol::vocab::{Artifact, Json, Message, TaskId, TaskState, Timestamp};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 mod heard;
 mod push;
@@ -291,7 +292,7 @@ impl Draft {
         task.revision += 1;
         let first = task.seq + 1;
         task.seq += u64::try_from(events.len()).unwrap_or(u64::MAX);
-        let head = Box::new(task.clone());
+        let head = Arc::new(task.clone());
         // What may fail comes first: claims, then the task itself.
         extra.sort_by_key(|op| !matches!(op, Op::Claim(_)));
         let claims = extra

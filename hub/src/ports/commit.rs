@@ -10,6 +10,7 @@ use crate::topic::{Signal, Subscription};
 use interzone_protocol::vocab::{
     AgentId, Artifact, ArtifactId, Message, Priority, SubscriptionId, TaskId, Timestamp,
 };
+use std::sync::Arc;
 
 /// Everything that one decision changes.
 ///
@@ -50,10 +51,10 @@ pub enum Op {
     /// [`Claimed`](super::StoreError::Claimed).
     Claim(ClaimKey),
     /// Adds a task. Fails with [`Conflict`](super::StoreError::Conflict) if the id is taken.
-    CreateTask(Box<Task>),
+    CreateTask(Arc<Task>),
     /// Puts a task in the place of its revision before (`revision - 1`). Fails with
     /// [`Conflict`](super::StoreError::Conflict) if that is not the one stored.
-    UpdateTask(Box<Task>),
+    UpdateTask(Arc<Task>),
     /// Notes in which thread a task was asked for, and by whom. A task has one such note: a second one
     /// fails with [`Conflict`](super::StoreError::Conflict).
     NoteQuestion {

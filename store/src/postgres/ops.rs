@@ -82,7 +82,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
                 event.subject.key(),
                 column(event.seq),
                 at,
-                event_text(&event.body)?
+                event_text(&event.body, None)?
             ],
             IfNone::Conflict,
         )],

@@ -7,8 +7,8 @@ use super::job::Session;
 use super::{apply, events};
 use crate::codec::{column, event_text, message_text, to_text};
 use interzone_hub::ports::{Commit, Fence, Op, StoreError};
-use interzone_hub::{SignalBody, Subject};
-use interzone_protocol::vocab::{TaskId, Timestamp};
+use interzone_hub::{Packed, SignalBody, Subject};
+use interzone_protocol::vocab::{Message, TaskId, Timestamp};
 use rusqlite::params;
 
 /// A commit whose values are ready to be bound.
@@ -41,8 +41,11 @@ pub(super) struct Step {
 impl Prepared {
     pub(super) fn new(commit: Commit) -> Result<Self, StoreError> {
         let changed = changed(&commit.ops);
-        let steps = commit.ops.into_iter().map(Step::new);
-        let mut steps = first::gather(events::gather(steps.collect::<Result<_, _>>()?));
+        let mut steps = Vec::with_capacity(commit.ops.len());
+        for op in commit.ops {
+            steps.push(Step::new(op, &steps)?);
+        }
+        let mut steps = first::gather(events::gather(steps));
         wake_once(&mut steps);
         Ok(Self {
             changed,
@@ -119,7 +122,7 @@ fn wake_once(steps: &mut [Step]) {
 }
 
 impl Step {
-    fn new(op: Op) -> Result<Self, StoreError> {
+    fn new(op: Op, before: &[Self]) -> Result<Self, StoreError> {
         let (mut subject, mut more) = (None, None);
         let text = match &op {
             Op::CreateTask(task) | Op::UpdateTask(task) => {
@@ -138,7 +141,8 @@ impl Step {
             }
             Op::AppendEvent(event) => {
                 subject = Some(event.subject.key());
-                Some(event_text(&event.body)?)
+                let said = before.iter().rev().find_map(Self::said);
+                Some(event_text(&event.body, said)?)
             }
             Op::Enqueue(entry) => {
                 subject = entry.subject.as_ref().map(|of| of.key());
@@ -171,6 +175,14 @@ impl Step {
             begins: false,
             first: First::default(),
         })
+    }
+
+    /// A message that it adds, and its text.
+    fn said(&self) -> Option<(&Packed<Message>, &str)> {
+        match (&self.op, &self.text) {
+            (Op::AddMessage { message, .. }, Some(text)) => Some((message, text)),
+            _ => None,
+        }
     }
 
     fn weight(&self) -> usize {

@@ -8,6 +8,7 @@ use interzone_protocol::vocab::{
     AgentId, ContextId, Message, PrincipalId, Priority, TaskId, TaskState, Timestamp,
 };
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 mod blobs;
@@ -93,7 +94,7 @@ fn commit(ops: Vec<Op>) -> Commit {
 }
 
 fn create(id: &str) -> Op {
-    Op::CreateTask(Box::new(task(id)))
+    Op::CreateTask(Arc::new(task(id)))
 }
 
 fn event(id: &str, seq: u64) -> Op {

@@ -10,6 +10,7 @@ use interzone_protocol::vocab::{
     Priority, SignalId, StreamId, StreamState, SubscriptionId, TaskId, TaskState, Timestamp, Topic,
     TopicPattern,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A moment, in milliseconds after one that all tests begin at.
@@ -129,11 +130,11 @@ pub(crate) fn finished(task: &Task, at: Timestamp) -> Task {
 }
 
 pub(crate) fn create(task: &Task) -> Op {
-    Op::CreateTask(Box::new(task.clone()))
+    Op::CreateTask(Arc::new(task.clone()))
 }
 
 pub(crate) fn update(task: &Task) -> Op {
-    Op::UpdateTask(Box::new(task.clone()))
+    Op::UpdateTask(Arc::new(task.clone()))
 }
 
 pub(crate) fn said(text: &str) -> Packed<Message> {

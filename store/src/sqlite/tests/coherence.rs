@@ -35,12 +35,12 @@ fn name(number: usize) -> TaskId {
 async fn write(store: Arc<SqliteStore>, number: usize, acknowledged: Arc<[AtomicU64; TASKS]>) {
     let mut head = task(name(number).as_str());
     head.artifacts = 1;
-    let first = vec![Op::CreateTask(Box::new(head.clone())), mark(&head)];
+    let first = vec![Op::CreateTask(Arc::new(head.clone())), mark(&head)];
     store.commit(commit(first)).await.unwrap();
     for change in 0..CHANGES {
         acknowledged[number].store(head.revision, Ordering::SeqCst);
         head.revision += 1;
-        let mut ops = vec![Op::UpdateTask(Box::new(head.clone())), mark(&head)];
+        let mut ops = vec![Op::UpdateTask(Arc::new(head.clone())), mark(&head)];
         // Many of a kind come and go without a message; some have one.
         if change % 10 == 0 && head.messages < 30 {
             ops.push(Op::AddMessage {
@@ -49,14 +49,14 @@ async fn write(store: Arc<SqliteStore>, number: usize, acknowledged: Arc<[Atomic
                 message: said("more"),
             });
             head.messages += 1;
-            ops[0] = Op::UpdateTask(Box::new(head.clone()));
+            ops[0] = Op::UpdateTask(Arc::new(head.clone()));
         }
         store.commit(commit(ops)).await.unwrap();
     }
     head.revision += 1;
     head.state = TaskState::Completed;
     head.finished_at = Some(at(0));
-    let last = vec![Op::UpdateTask(Box::new(head.clone())), mark(&head)];
+    let last = vec![Op::UpdateTask(Arc::new(head.clone())), mark(&head)];
     store.commit(commit(last)).await.unwrap();
     acknowledged[number].store(head.revision, Ordering::SeqCst);
     store.whole_task(&head.id, 1, true).await.unwrap();

@@ -13,6 +13,7 @@ use interzone_protocol::vocab::{
     AgentId, DeliveryId, Json, PrincipalId, SignalId, StreamId, StreamState, SubscriptionId,
     TaskState, Topic, TopicPattern,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test]
@@ -248,7 +249,7 @@ async fn upkeep() {
             revision: 2,
             ..task(&id)
         };
-        let ops = vec![Op::UpdateTask(Box::new(done)), event(&id, 2)];
+        let ops = vec![Op::UpdateTask(Arc::new(done)), event(&id, 2)];
         store.commit(commit(ops)).await.unwrap();
     }
     store.commit(commit(vec![create("open")])).await.unwrap();

@@ -286,9 +286,9 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
             expires_at: much_later(),
         }),
         if revision == 1 {
-            Op::CreateTask(Box::new(task))
+            Op::CreateTask(Arc::new(task))
         } else {
-            Op::UpdateTask(Box::new(task))
+            Op::UpdateTask(Arc::new(task))
         },
         Op::AddMessage {
             task_id: task_id.clone(),

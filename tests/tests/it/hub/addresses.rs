@@ -4,6 +4,7 @@ use super::{LEASE, World, caller, completed, operator, turn};
 use interzone_hub::ports::{Commit, Op};
 use interzone_hub::{AgentError, FETCH, Hub, Limits, NewTask, Outcome, Packed, TurnStart};
 use interzone_protocol::vocab::{Json, Message, Part, PartKind, Role, TaskId, TaskState};
+use std::sync::Arc;
 
 const ADDRESS: &str = "https://files.test/secret-capability";
 
@@ -121,7 +122,7 @@ async fn what_ended_before_is_forgotten_once(world: World) {
         fence: None,
         epoch: None,
         ops: vec![
-            Op::UpdateTask(Box::new(task.clone())),
+            Op::UpdateTask(Arc::new(task.clone())),
             Op::ReplaceMessage {
                 task_id: id.clone(),
                 index: 0,

@@ -239,7 +239,7 @@ impl Held {
             priority: Priority::Normal,
             due_at: now,
         };
-        let ops = vec![Op::CreateTask(Box::new(task)), queue];
+        let ops = vec![Op::CreateTask(Arc::new(task)), queue];
         let commit = Commit {
             id: RandomIds.next(now),
             at: now,
