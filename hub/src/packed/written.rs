@@ -17,7 +17,7 @@ impl Packed<Message> {
     ///
     /// # Errors
     /// As [`Packed::to_text`].
-    pub fn to_text_beside<'a>(
+    pub(crate) fn to_text_beside<'a>(
         &self,
         other: Option<(&Self, &'a str)>,
     ) -> Result<Cow<'a, str>, serde_json::Error> {

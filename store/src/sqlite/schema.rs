@@ -8,7 +8,7 @@ use rusqlite::Connection;
 pub(super) const APPLICATION_ID: i64 = 0x495a_07ea;
 
 /// Each brings a database from the version of its place to the next.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
     include_str!("schema/0003.sql"),

@@ -54,6 +54,23 @@ impl Drop for Folder {
     }
 }
 
+/// Makes a file as older programs made it, with something in it.
+fn old_file(folder: &Folder, version: usize, content: &str) {
+    let connection = rusqlite::Connection::open(folder.file()).unwrap();
+    let steps = super::schema::MIGRATIONS.iter().take(version);
+    for step in steps.copied().chain([content]) {
+        connection.execute_batch(step).unwrap();
+    }
+    let id = super::schema::APPLICATION_ID;
+    connection
+        .pragma_update(None, "application_id", id)
+        .unwrap();
+    let version = i64::try_from(version).unwrap();
+    connection
+        .pragma_update(None, "user_version", version)
+        .unwrap();
+}
+
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + millis)
 }

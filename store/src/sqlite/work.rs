@@ -6,7 +6,7 @@ use super::commit::Prepared;
 use super::fault::Outcome;
 use super::job::{Counters, Session};
 use super::rows::{first, text};
-use crate::codec::{column, count, word};
+use crate::codec::{column, count, rank, word};
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, WorkClaim, WorkItem, WorkStore};
 use interzone_protocol::vocab::{AgentId, Priority, TaskId, Timestamp};
@@ -110,7 +110,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn rank(&self) -> i64 {
+    pub(super) fn rank(&self) -> i16 {
         rank(self.priority)
     }
 
@@ -166,15 +166,6 @@ pub(super) fn let_go(session: &mut Session<'_>, now: Timestamp) -> Outcome<()> {
         WHERE work_ready = 0 AND work_node IS NOT NULL";
     session.wakes.work |= session.run(sql, [now.as_millis()])? > 0;
     Ok(())
-}
-
-const fn rank(priority: Priority) -> i64 {
-    match priority {
-        Priority::Low => 0,
-        Priority::Normal => 1,
-        Priority::High => 2,
-        Priority::Urgent => 3,
-    }
 }
 
 fn take(session: &mut Session<'_>, claim: &WorkClaim) -> Outcome<Vec<WorkItem>> {

@@ -1,7 +1,6 @@
 //! A task's place in the queue lies in its own row, and comes along from files in which it did not.
 
-use super::super::schema;
-use super::{Folder, SqliteStore, at, commit, create, whole};
+use super::{Folder, SqliteStore, at, commit, create, old_file, whole};
 use interzone_hub::ports::{Commit, Fence, Op, WorkClaim, WorkItem, WorkStore};
 use interzone_hub::ports::{StoreError, TaskStore, Upkeep};
 use interzone_protocol::vocab::{AgentId, Priority, TaskId, Timestamp};
@@ -18,6 +17,10 @@ fn queue(name: &str, priority: Priority, due_at: Timestamp) -> Op {
         priority,
         due_at,
     }
+}
+
+fn usual(name: &str) -> Op {
+    queue(name, Priority::Normal, at(0))
 }
 
 fn end(name: &str) -> Op {
@@ -92,11 +95,11 @@ async fn tasks_of_one_commit_stand_in_its_order() {
     store.commit(commit(vec![create("old")])).await.unwrap();
     let ops = vec![
         create("first"),
-        queue("old", Priority::Normal, at(0)),
-        queue("first", Priority::Normal, at(0)),
+        usual("old"),
+        usual("first"),
         create("second"),
-        queue("second", Priority::Normal, at(0)),
-        queue("first", Priority::Normal, at(0)),
+        usual("second"),
+        usual("first"),
     ];
     store.commit(commit(ops)).await.unwrap();
     let items = claim(&store, 0).await;
@@ -104,11 +107,11 @@ async fn tasks_of_one_commit_stand_in_its_order() {
     let ops = vec![
         create("a"),
         create("b"),
-        queue("a", Priority::Normal, at(0)),
-        queue("b", Priority::Normal, at(0)),
+        usual("a"),
+        usual("b"),
         create("c"),
-        queue("b", Priority::Normal, at(0)),
-        queue("c", Priority::Normal, at(0)),
+        usual("b"),
+        usual("c"),
     ];
     store.commit(commit(ops)).await.unwrap();
     assert_eq!(names(&claim(&store, 0).await), ["a", "b", "c"]);
@@ -128,7 +131,7 @@ async fn nothing_is_left_in_the_row_of_what_is_over() {
     let renewed = store.renew_work(&item.task_id, "n", item.claim, at(9_000));
     assert!(!renewed.await.unwrap());
     // And a commit that fails leaves it as it was.
-    let taken = commit(vec![queue("t", Priority::Normal, at(0)), create("t")]);
+    let taken = commit(vec![usual("t"), create("t")]);
     let taken = store.commit(taken).await;
     assert!(matches!(taken, Err(StoreError::Conflict)), "{taken:?}");
     assert_eq!(places(&folder), 0);
@@ -153,25 +156,7 @@ const OLD: &str = "
 #[tokio::test]
 async fn the_queue_of_an_older_file_comes_along() {
     let folder = Folder::new();
-    let connection = Connection::open(folder.file()).unwrap();
-    for step in [
-        include_str!("../schema/0001.sql"),
-        include_str!("../schema/0002.sql"),
-        include_str!("../schema/0003.sql"),
-        include_str!("../schema/0004.sql"),
-        include_str!("../schema/0005.sql"),
-        include_str!("../schema/0006.sql"),
-        include_str!("../schema/0007.sql"),
-        include_str!("../schema/0008.sql"),
-        OLD,
-    ] {
-        connection.execute_batch(step).unwrap();
-    }
-    connection
-        .pragma_update(None, "application_id", schema::APPLICATION_ID)
-        .unwrap();
-    connection.pragma_update(None, "user_version", 8).unwrap();
-    drop(connection);
+    old_file(&folder, 8, OLD);
     let store = folder.open().await;
     assert_eq!(places(&folder), 4);
     assert_eq!(store.work_depth(at(0)).await.unwrap(), (3, 1));
@@ -193,7 +178,7 @@ async fn the_queue_of_an_older_file_comes_along() {
         .collect();
     assert_eq!(numbers, [(3, 5), (1, 6)]);
     // What is queued now stands behind what stood there before.
-    let ops = vec![queue("plain", Priority::Normal, at(0))];
+    let ops = vec![usual("plain")];
     store.commit(commit(ops)).await.unwrap();
     let items = claim(&store, 5_000).await;
     assert_eq!(

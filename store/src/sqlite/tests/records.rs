@@ -1,29 +1,17 @@
 //! Records beside a store that has the file open, and in files of the first version.
 
-use super::super::{SqliteRecords, schema};
-use super::{Folder, at, task, whole};
+use super::super::SqliteRecords;
+use super::{Folder, at, old_file, task, whole};
 use interzone_hub::ports::{RecordStore, StoreError, TaskStore};
 use rusqlite::Connection;
 
-/// Makes a file of the first version, with a claim in it.
-fn old_file(folder: &Folder) {
-    let connection = Connection::open(folder.file()).unwrap();
-    connection
-        .execute_batch(include_str!("../schema/0001.sql"))
-        .unwrap();
-    connection
-        .execute_batch("INSERT INTO claims VALUES ('key', 'old', 9000000000000)")
-        .unwrap();
-    connection
-        .pragma_update(None, "application_id", schema::APPLICATION_ID)
-        .unwrap();
-    connection.pragma_update(None, "user_version", 1).unwrap();
-}
+/// A claim that the first version made.
+const CLAIM: &str = "INSERT INTO claims VALUES ('key', 'old', 9000000000000)";
 
 #[tokio::test]
 async fn a_file_of_the_first_version_is_brought_up_to_date() {
     let folder = Folder::new();
-    old_file(&folder);
+    old_file(&folder, 1, CLAIM);
     let store = folder.open().await;
     assert_eq!(
         store.claimed("key", at(0)).await.unwrap().as_deref(),
@@ -34,7 +22,7 @@ async fn a_file_of_the_first_version_is_brought_up_to_date() {
     store.close().await;
     // And by whoever comes for the records alone.
     let folder = Folder::new();
-    old_file(&folder);
+    old_file(&folder, 1, CLAIM);
     // A look leaves it as it is.
     for _ in 0..2 {
         assert!(!SqliteRecords::is_current(folder.file()).await.unwrap());
