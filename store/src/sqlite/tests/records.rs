@@ -3,7 +3,6 @@
 use super::super::SqliteRecords;
 use super::{Folder, at, old_file, task, whole};
 use interzone_hub::ports::{RecordStore, StoreError, TaskStore};
-use rusqlite::Connection;
 
 /// A claim that the first version made.
 const CLAIM: &str = "INSERT INTO claims VALUES ('key', 'old', 9000000000000)";
