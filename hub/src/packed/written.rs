@@ -61,6 +61,9 @@ mod tests {
              "more":{"y":"\u2028"}}],"timestamp":"2026-01-02T03:04:05.678Z","agentId":"a","messageId":"m",
             "contextId":"c","taskId":"t","metadata":{"k":"v"},"other":[1.50]}"#;
         let large = "large ".repeat(INLINE_LIMIT);
+        let blobs = Packed::pack(message(&[&"else ".repeat(INLINE_LIMIT)]))
+            .0
+            .blobs;
         for message in [
             message(&["a"]),
             serde_json::from_str(whole).unwrap(),
@@ -74,13 +77,19 @@ mod tests {
                 value: Arc::new((*packed.value).clone()),
                 ..packed.clone()
             };
-            let beside = |other| {
+            let beside = |other: &Packed<Message>| {
                 packed
                     .to_text_beside(Some((other, "what there is")))
                     .unwrap()
             };
             assert_eq!(beside(&other), by_serde);
             assert_eq!(beside(&packed.clone()), "what there is");
+            // Nor is one whose contents are elsewhere.
+            let elsewhere = Packed {
+                value: Arc::clone(&packed.value),
+                blobs: blobs.clone(),
+            };
+            assert_eq!(beside(&elsewhere), by_serde);
         }
     }
 }

@@ -36,17 +36,27 @@ pub(super) struct Step {
     pub(super) begins: bool,
     /// What a task that it makes begins with.
     pub(super) first: First,
+    /// Whether an earlier step does what it says.
+    pub(super) is_gathered: bool,
 }
 
 impl Prepared {
     pub(super) fn new(commit: Commit) -> Result<Self, StoreError> {
         let changed = changed(&commit.ops);
-        let mut steps = Vec::with_capacity(commit.ops.len());
+        let mut steps: Vec<Step> = Vec::with_capacity(commit.ops.len());
+        let mut said = None;
         for op in commit.ops {
-            steps.push(Step::new(op, &steps)?);
+            if let Op::AddMessage { .. } = &op {
+                said = Some(steps.len());
+            }
+            let before = said.and_then(|place: usize| steps.get(place));
+            let step = Step::new(op, before.and_then(Step::said))?;
+            steps.push(step);
         }
-        let mut steps = first::gather(events::gather(steps));
+        events::gather(&mut steps);
+        first::gather(&mut steps);
         wake_once(&mut steps);
+        steps.iter_mut().for_each(Step::address);
         Ok(Self {
             changed,
             at: commit.at,
@@ -56,14 +66,19 @@ impl Prepared {
         })
     }
 
+    /// The steps that are to be taken.
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| !step.is_gathered)
+    }
+
     /// About how many bytes will be written.
     pub(super) fn weight(&self) -> usize {
-        self.steps.iter().map(Step::weight).sum()
+        self.steps().map(Step::weight).sum()
     }
 
     /// The tasks that it puts into the queue.
     pub(super) fn queued(&self) -> impl Iterator<Item = &TaskId> {
-        self.steps.iter().filter_map(|step| match &step.op {
+        self.steps().filter_map(|step| match &step.op {
             Op::QueueWork { task_id, .. } => Some(task_id),
             Op::CreateTask(task) if step.first.place.is_some() => Some(&task.id),
             _ => None,
@@ -81,19 +96,18 @@ impl Prepared {
             return Err(StoreError::StaleSubscriptions.into());
         }
         session.changed.extend_from_slice(&self.changed);
-        self.steps
-            .iter()
+        self.steps()
             .try_for_each(|step| apply::step(session, self.at, step))
     }
 }
 
 /// Which tasks that are there already these operations change, in what is read of a task.
 fn changed(ops: &[Op]) -> Vec<TaskId> {
-    let (mut made, mut changed): (Vec<&TaskId>, Vec<TaskId>) = (Vec::new(), Vec::new());
+    let (mut made, mut changed): (Option<&TaskId>, Vec<TaskId>) = (None, Vec::new());
     for op in ops {
         let id = match op {
             Op::CreateTask(task) => {
-                made.push(&task.id);
+                made = Some(&task.id);
                 continue;
             }
             Op::UpdateTask(task) => &task.id,
@@ -103,7 +117,7 @@ fn changed(ops: &[Op]) -> Vec<TaskId> {
             _ => continue,
         };
         // Few in one commit, and mostly the same.
-        if changed.last() != Some(id) && made.last() != Some(&id) {
+        if changed.last() != Some(id) && made != Some(id) {
             changed.push(id.clone());
         }
     }
@@ -113,7 +127,7 @@ fn changed(ops: &[Op]) -> Vec<TaskId> {
 /// Leaves the waking to the last of events that follow each other in one log.
 fn wake_once(steps: &mut [Step]) {
     let mut next: Option<&Subject> = None;
-    for step in steps.iter_mut().rev() {
+    for step in steps.iter_mut().rev().filter(|step| !step.is_gathered) {
         if let Op::AppendEvent(event) = &step.op {
             step.wakes = next != Some(&event.subject);
             next = Some(&event.subject);
@@ -122,8 +136,9 @@ fn wake_once(steps: &mut [Step]) {
 }
 
 impl Step {
-    fn new(op: Op, before: &[Self]) -> Result<Self, StoreError> {
-        let (mut subject, mut more) = (None, None);
+    /// With the message that was last added before it, and its text: what the log says of it need not be made anew.
+    fn new(op: Op, said: Option<(&Packed<Message>, &str)>) -> Result<Self, StoreError> {
+        let mut more = None;
         let text = match &op {
             Op::CreateTask(task) | Op::UpdateTask(task) => {
                 task.status.as_ref().map(to_text).transpose()?
@@ -132,49 +147,50 @@ impl Step {
                 Some(message_text(message)?)
             }
             Op::PutArtifact { artifact, .. } => Some(to_text(artifact)?),
-            Op::PutBlob { subject: of, .. } => {
-                subject = Some(of.key());
-                None
-            }
             Op::CreateStream(stream) | Op::UpdateStream(stream) => {
                 Some(to_text(&stream.participants)?)
             }
-            Op::AppendEvent(event) => {
-                subject = Some(event.subject.key());
-                let said = before.iter().rev().find_map(Self::said);
-                Some(event_text(&event.body, said)?)
-            }
-            Op::Enqueue(entry) => {
-                subject = entry.subject.as_ref().map(|of| of.key());
-                None
-            }
+            Op::AppendEvent(event) => Some(event_text(&event.body, said)?),
             Op::PutPush(push) => Some(to_text(&push.events)?),
             Op::CreateSubscription(subscription) | Op::UpdateSubscription(subscription) => {
                 more = subscription.allowed.as_ref().map(to_text).transpose()?;
                 Some(to_text(&subscription.patterns)?)
             }
-            Op::Publish { signal, .. } => {
-                if let SignalBody::Event(of, _) = &signal.body {
-                    subject = Some(of.key());
-                }
-                None
-            }
             Op::Claim(_)
             | Op::NoteQuestion { .. }
+            | Op::PutBlob { .. }
             | Op::QueueWork { .. }
             | Op::EndWork(_)
+            | Op::Enqueue(_)
+            | Op::Publish { .. }
             | Op::RemovePush { .. }
             | Op::RemoveSubscription(_) => None,
         };
         Ok(Self {
             op,
-            subject,
+            subject: None,
             text,
             more,
             wakes: true,
             begins: false,
             first: First::default(),
+            is_gathered: false,
         })
+    }
+
+    /// Spells the key of its subject, if it is one that needs it.
+    fn address(&mut self) {
+        let subject = match &self.op {
+            Op::AppendEvent(event) if !self.is_gathered => Some(&event.subject),
+            Op::PutBlob { subject, .. } => Some(subject),
+            Op::Enqueue(entry) => entry.subject.as_ref(),
+            Op::Publish { signal, .. } => match &signal.body {
+                SignalBody::Event(subject, _) => Some(subject),
+                SignalBody::Sent(_) => None,
+            },
+            _ => None,
+        };
+        self.subject = subject.map(Subject::key);
     }
 
     /// A message that it adds, and its text.

@@ -18,30 +18,46 @@ use rusqlite::{Connection, params};
 /// The longest row that another event is added to, in bytes, so that whoever wants one event does not read many.
 const FULL: usize = 4096;
 
-/// Leaves one step for events that follow each other in one log: that of the last, with the bodies of all.
-pub(super) fn gather(steps: Vec<Step>) -> Vec<Step> {
-    let mut gathered: Vec<Step> = Vec::with_capacity(steps.len());
-    let (mut newest, mut made) = (None, None);
-    for mut step in steps {
-        if let Op::CreateTask(task) = &step.op {
-            made = Some(Subject::Task(task.id.clone()));
-        }
-        if let Op::AppendEvent(event) = &step.op {
-            step.begins = made.as_ref() == Some(&event.subject);
-            let before = newest.and_then(|place: usize| gathered.get_mut(place));
-            if let Some(before) = before.filter(|before| goes_on(before, event)) {
-                let mut bodies = before.text.take().unwrap_or_default();
-                bodies.push(BETWEEN);
-                bodies.push_str(step.text.as_deref().unwrap_or_default());
-                step.text = Some(bodies);
-                *before = step;
+/// Leaves one step for events that follow each other in one log: the first, with the bodies of all and the number of the
+/// last.
+pub(super) fn gather(steps: &mut [Step]) {
+    let (mut newest, mut maker) = (None, None);
+    for place in 0..steps.len() {
+        let (before, rest) = steps.split_at_mut(place);
+        let Some(step) = rest.first_mut() else { break };
+        let event = match &step.op {
+            Op::CreateTask(_) => {
+                maker = Some(place);
                 continue;
             }
-            newest = Some(gathered.len());
+            Op::AppendEvent(event) => event,
+            _ => continue,
+        };
+        let maker = maker.and_then(|place: usize| before.get(place));
+        step.begins = maker.is_some_and(|maker| makes(maker, &event.subject));
+        let last = newest.and_then(|place: usize| before.get_mut(place));
+        match last.filter(|last| goes_on(last, event)) {
+            Some(last) => last.take_in(step),
+            None => newest = Some(place),
         }
-        gathered.push(step);
     }
-    gathered
+}
+
+/// Whether a step makes the task that is this subject.
+fn makes(step: &Step, subject: &Subject) -> bool {
+    matches!((&step.op, subject), (Op::CreateTask(task), Subject::Task(id)) if task.id == *id)
+}
+
+impl Step {
+    /// Adds to its events the one that follows them.
+    fn take_in(&mut self, next: &mut Self) {
+        let bodies = self.text.get_or_insert_default();
+        bodies.push(BETWEEN);
+        bodies.push_str(&next.text.take().unwrap_or_default());
+        std::mem::swap(&mut self.op, &mut next.op);
+        self.begins = next.begins;
+        next.is_gathered = true;
+    }
 }
 
 /// Whether an event is the next after these, and they have room for it.

@@ -41,21 +41,22 @@ pub(super) struct First {
 }
 
 /// Leaves no step for what goes into the row of a task that is made before it.
-pub(super) fn gather(steps: Vec<Step>) -> Vec<Step> {
-    let mut gathered: Vec<Step> = Vec::with_capacity(steps.len());
+pub(super) fn gather(steps: &mut [Step]) {
     let mut maker = None;
-    for mut step in steps {
-        if let Op::CreateTask(_) = &step.op {
-            maker = Some(gathered.len());
-        } else if let Some(maker) = maker.and_then(|place: usize| gathered.get_mut(place))
-            && let Op::CreateTask(task) = &maker.op
-            && maker.first.takes(&task.id, &mut step)
-        {
+    for place in 0..steps.len() {
+        let (before, rest) = steps.split_at_mut(place);
+        let Some(step) = rest.first_mut() else { break };
+        if step.is_gathered {
             continue;
         }
-        gathered.push(step);
+        if let Op::CreateTask(_) = &step.op {
+            maker = Some(place);
+        } else if let Some(maker) = maker.and_then(|place: usize| before.get_mut(place))
+            && let Op::CreateTask(task) = &maker.op
+        {
+            step.is_gathered = maker.first.takes(&task.id, step);
+        }
     }
-    gathered
 }
 
 impl First {

@@ -7,12 +7,13 @@ use crate::make::{
 };
 use crate::snapshot::log;
 use interzone_hub::ports::{EventRow, Op, Store, StoreError};
-use interzone_hub::{Event, EventBody, Packed, Subject, Task};
+use interzone_hub::{Event, EventBody, FETCH, Packed, Subject, Task};
 use interzone_protocol::vocab::{Artifact, ArtifactId, StreamState, TaskState};
 use std::sync::Arc;
 
 contract!(
     give_back_every_kind_of_event,
+    say_of_a_message_what_they_are_told_of_it,
     are_read_from_any_place,
     keep_subjects_apart,
     refuse_a_number_that_is_taken,
@@ -93,6 +94,43 @@ async fn give_back_every_kind_of_event(on: Engine) {
 
 fn numbers(events: &[Event]) -> Vec<u64> {
     events.iter().map(|event| event.seq).collect()
+}
+
+/// A commit has the message of a new task twice: as what was said, and as what happened. Which of it is one and the same
+/// makes no difference.
+async fn say_of_a_message_what_they_are_told_of_it(on: Engine) {
+    let store = on.node().await;
+    let whole = r#"{"role":"user","parts":[{"type":"FilePart","content":"","fetch":{"url":"https://a/b"}}]}"#;
+    let secret = Packed::pack(serde_json::from_str(whole).unwrap()).0;
+    let plain = said("plain");
+    let cases = [
+        ("shared", vec![plain.clone()], plain.clone()),
+        ("alike", vec![plain.clone()], said("plain")),
+        ("earlier", vec![plain.clone(), said("other")], plain),
+        ("secret", vec![secret.clone()], secret.without_member(FETCH)),
+    ];
+    for (id, messages, told) in cases {
+        let mut ops = vec![create(&task(id))];
+        let added = (0..).zip(&messages).map(|(index, message)| Op::AddMessage {
+            task_id: task_id(id),
+            index,
+            message: message.clone(),
+        });
+        ops.extend(added);
+        ops.push(Op::AppendEvent(EventRow {
+            subject: of_task(id),
+            seq: 1,
+            body: EventBody::Created {
+                message: told.clone(),
+            },
+        }));
+        store.commit(commit(ops)).await.unwrap();
+        let kept = store.messages(&task_id(id), 0..9).await.unwrap();
+        assert_eq!(kept, messages, "{id}");
+        let log = log(&*store, &of_task(id)).await;
+        let created = EventBody::Created { message: told };
+        assert!(matches!(&log[..], [one] if one.body == created), "{log:?}");
+    }
 }
 
 async fn are_read_from_any_place(on: Engine) {
