@@ -30,7 +30,7 @@ pub(super) struct Step {
     pub(super) text: Option<String>,
     /// One more text.
     pub(super) more: Option<String>,
-    /// Whether those who watch are woken: once for all events of a subject, by the last.
+    /// Whether those who watch are woken: once for events that follow each other in one log, by the last.
     pub(super) wakes: bool,
     /// Whether the log that it adds to begins with this commit.
     pub(super) begins: bool,

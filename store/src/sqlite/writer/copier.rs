@@ -33,13 +33,21 @@ pub(super) struct Copier {
 impl Copier {
     /// Starts the thread, with a connection of its own and the database as a file.
     pub(super) fn start(connection: Connection, database: File) -> Result<Self, StoreError> {
+        Self::with(database, move |database| copy(&connection, database))
+    }
+
+    /// The same, with what is done for a copy.
+    pub(super) fn with(
+        database: File,
+        copy: impl FnMut(&File) -> Copied + Send + 'static,
+    ) -> Result<Self, StoreError> {
         let database = Arc::new(database);
         let file = database.clone();
         let (asks, asked) = sync_channel(1);
         let (report, reports) = sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("interzone-copy".to_owned())
-            .spawn(move || work(&connection, &file, &asked, &report))
+            .spawn(move || work(copy, &file, &asked, &report))
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok(Self {
             asks: Some(asks),
@@ -100,14 +108,14 @@ impl Drop for Copier {
 }
 
 fn work(
-    connection: &Connection,
+    mut copy: impl FnMut(&File) -> Copied,
     database: &File,
     asked: &Receiver<()>,
     report: &SyncSender<Copied>,
 ) {
     while asked.recv().is_ok() {
         // There is room for the one report that is waited for.
-        if report.send(copy(connection, database)).is_err() {
+        if report.send(copy(database)).is_err() {
             return;
         }
     }
@@ -115,7 +123,7 @@ fn work(
 
 /// Copies what is in the log now. The engine syncs the database only if nothing was written to the log
 /// meanwhile; else that would be left to the writer, with all those waiting who wait for it.
-fn copy(connection: &Connection, database: &File) -> Copied {
+pub(super) fn copy(connection: &Connection, database: &File) -> Copied {
     let copied = connection
         .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")
         .and_then(|mut copy| copy.query_row([], |_| Ok(())));
