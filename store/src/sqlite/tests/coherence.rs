@@ -16,6 +16,15 @@ const TASKS: usize = 6;
 /// How often each is changed.
 const CHANGES: u64 = 300;
 
+/// What is known of a task before anybody reads it.
+#[derive(Default)]
+struct Known {
+    /// The revision that was acknowledged last.
+    acknowledged: AtomicU64,
+    /// Whether it is about to be finished: from then on anybody may have it removed.
+    ends: AtomicBool,
+}
+
 /// An artifact that says of which revision it is.
 fn mark(head: &Task) -> Op {
     let id = ArtifactId::new("mark").unwrap();
@@ -32,13 +41,14 @@ fn name(number: usize) -> TaskId {
 }
 
 /// Changes a task again and again, says each time what was acknowledged, and has it removed at last.
-async fn write(store: Arc<SqliteStore>, number: usize, acknowledged: Arc<[AtomicU64; TASKS]>) {
+async fn write(store: Arc<SqliteStore>, number: usize, known: Arc<[Known; TASKS]>) {
+    let Known { acknowledged, ends } = &known[number];
     let mut head = task(name(number).as_str());
     head.artifacts = 1;
     let first = vec![Op::CreateTask(Arc::new(head.clone())), mark(&head)];
     store.commit(commit(first)).await.unwrap();
     for change in 0..CHANGES {
-        acknowledged[number].store(head.revision, Ordering::SeqCst);
+        acknowledged.store(head.revision, Ordering::SeqCst);
         head.revision += 1;
         let mut ops = vec![Op::UpdateTask(Arc::new(head.clone())), mark(&head)];
         // Many of a kind come and go without a message; some have one.
@@ -57,8 +67,9 @@ async fn write(store: Arc<SqliteStore>, number: usize, acknowledged: Arc<[Atomic
     head.state = TaskState::Completed;
     head.finished_at = Some(at(0));
     let last = vec![Op::UpdateTask(Arc::new(head.clone())), mark(&head)];
+    ends.store(true, Ordering::SeqCst);
     store.commit(commit(last)).await.unwrap();
-    acknowledged[number].store(head.revision, Ordering::SeqCst);
+    acknowledged.store(head.revision, Ordering::SeqCst);
     store.whole_task(&head.id, 1, true).await.unwrap();
     let retention = Retention {
         finished: Duration::ZERO,
@@ -68,14 +79,14 @@ async fn write(store: Arc<SqliteStore>, number: usize, acknowledged: Arc<[Atomic
     while store.task(&head.id).await.unwrap().is_some() {
         store.purge(&retention, at(1), 100).await.unwrap();
     }
-    acknowledged[number].store(u64::MAX, Ordering::SeqCst);
+    acknowledged.store(u64::MAX, Ordering::SeqCst);
 }
 
 /// Reads until told to stop; answers how often.
 async fn read(
     store: Arc<SqliteStore>,
     seed: usize,
-    acknowledged: Arc<[AtomicU64; TASKS]>,
+    known: Arc<[Known; TASKS]>,
     stop: Arc<AtomicBool>,
 ) -> u64 {
     let (mut last, mut reads) = ([0; TASKS], 0);
@@ -83,9 +94,8 @@ async fn read(
     while !stop.load(Ordering::SeqCst) {
         number = (number * 5 + 1) % TASKS;
         let id = name(number);
-        let least = acknowledged[number]
-            .load(Ordering::SeqCst)
-            .max(last[number]);
+        let Known { acknowledged, ends } = &known[number];
+        let least = acknowledged.load(Ordering::SeqCst).max(last[number]);
         let found = if reads % 3 == 0 {
             store.task(&id).await.unwrap()
         } else {
@@ -102,12 +112,11 @@ async fn read(
                 assert!(task.revision >= least, "{} < {least}", task.revision);
                 last[number] = task.revision;
             }
+            // Not there yet, or removed meanwhile.
+            None if least == 0 => {}
             None => {
-                // Removed, or not there yet.
-                assert!(least == 0 || least >= CHANGES, "{least}");
-                if least >= CHANGES {
-                    last[number] = u64::MAX;
-                }
+                assert!(ends.load(Ordering::SeqCst), "{least}");
+                last[number] = u64::MAX;
             }
         }
         reads += 1;
@@ -120,16 +129,16 @@ async fn read(
 async fn nobody_reads_what_is_past() {
     let folder = Folder::new();
     let store = Arc::new(folder.open().await);
-    let acknowledged: Arc<[AtomicU64; TASKS]> = Arc::default();
+    let known: Arc<[Known; TASKS]> = Arc::default();
     let stop = Arc::new(AtomicBool::new(false));
     let mut readers = JoinSet::new();
     for seed in 0..4 {
-        let (acknowledged, stop) = (acknowledged.clone(), stop.clone());
-        readers.spawn(read(store.clone(), seed, acknowledged, stop));
+        let (known, stop) = (known.clone(), stop.clone());
+        readers.spawn(read(store.clone(), seed, known, stop));
     }
     let mut writers = JoinSet::new();
     for number in 0..TASKS {
-        writers.spawn(write(store.clone(), number, acknowledged.clone()));
+        writers.spawn(write(store.clone(), number, known.clone()));
     }
     writers.join_all().await;
     stop.store(true, Ordering::SeqCst);
