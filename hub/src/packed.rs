@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use interzone_protocol::vocab::Role;
 
-    fn message(contents: &[&str]) -> Message {
+    pub(super) fn message(contents: &[&str]) -> Message {
         Message::new(Role::User, contents.iter().map(Part::text).collect()).unwrap()
     }
 

@@ -47,12 +47,8 @@ impl Packed<Message> {
 #[cfg(test)]
 mod tests {
     use super::super::INLINE_LIMIT;
+    use super::super::tests::message;
     use super::*;
-    use interzone_protocol::vocab::{Part, Role};
-
-    fn message(contents: &[&str]) -> Message {
-        Message::new(Role::User, contents.iter().map(Part::text).collect()).unwrap()
-    }
 
     #[test]
     fn a_message_is_written_by_hand_as_serde_writes_it() {
