@@ -45,23 +45,35 @@ impl Connection {
 
     /// Sends a request and reads its answer: the status and the body.
     pub async fn ask(&mut self, request: &[u8]) -> (u16, &[u8]) {
-        self.send(request).await;
+        self.try_ask(request).await.unwrap()
+    }
+
+    /// The same for measurements in which connections may be lost.
+    pub async fn try_ask(&mut self, request: &[u8]) -> std::io::Result<(u16, &[u8])> {
+        self.stream.write_all(request).await?;
+        self.stream.flush().await?;
         self.buffer.clear();
         loop {
-            self.more().await;
+            self.try_more().await?;
             if let Some(head) = Head::read(&self.buffer) {
                 while self.buffer.len() < head.ends + head.length {
-                    self.more().await;
+                    self.try_more().await?;
                 }
-                return (head.status, self.buffer.get(head.ends..).unwrap());
+                return Ok((head.status, self.buffer.get(head.ends..).unwrap()));
             }
         }
     }
 
     /// Reads on, whatever comes.
     pub async fn more(&mut self) {
-        let read = self.stream.read_buf(&mut self.buffer).await.unwrap();
-        assert!(read > 0, "the server hung up");
+        self.try_more().await.unwrap();
+    }
+
+    async fn try_more(&mut self) -> std::io::Result<()> {
+        match self.stream.read_buf(&mut self.buffer).await? {
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Everything read so far is forgotten.

@@ -3,7 +3,7 @@
 use interzone_bench::connection::Connection;
 use interzone_bench::server::{self, Server};
 use rustls::ClientConfig;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ pub(crate) struct Zone {
     pub(crate) ready: Duration,
     /// A token for everything.
     pub(crate) token: String,
+    binary: PathBuf,
+    config: PathBuf,
 }
 
 /// Starts a zone on a store of its own.
@@ -70,6 +72,8 @@ concurrency = 1
         server,
         ready,
         token,
+        binary: binary.to_owned(),
+        config,
     }
 }
 
@@ -115,29 +119,54 @@ async fn token(folder: &Path, port: u16, id: &str, secret: &str) -> String {
 }
 
 impl Zone {
+    /// A token of another client.
+    pub(crate) async fn another_token(&self, folder: &Path) -> String {
+        let (id, secret) = add_client(&self.binary, &self.config);
+        token(folder, self.server.port, &id, &secret).await
+    }
+
     /// Begins a stream and gives its id.
     pub(crate) async fn start_stream(&self, tls: &Arc<ClientConfig>) -> String {
-        let answer = self
-            .call(tls, r#"{"jsonrpc":"2.0","id":1,"method":"stream.start"}"#)
-            .await;
+        self.start_stream_as(tls, &self.token).await
+    }
+
+    /// Says something on a stream, for watchers alone: no agent is asked.
+    pub(crate) async fn say(&self, tls: &Arc<ClientConfig>, stream: &str, text: &str) {
+        self.say_as(tls, &self.token, stream, text).await;
+    }
+
+    /// A stream of another client, with one chunk on it.
+    pub(crate) async fn stream_with_chunk(
+        &self,
+        tls: &Arc<ClientConfig>,
+        token: &str,
+        text: &str,
+    ) -> String {
+        let stream = self.start_stream_as(tls, token).await;
+        self.say_as(tls, token, &stream, text).await;
+        stream
+    }
+
+    async fn start_stream_as(&self, tls: &Arc<ClientConfig>, token: &str) -> String {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"stream.start"}"#;
+        let answer = self.call(tls, token, call).await;
         let id = answer
             .pointer("/result/stream/streamId")
             .and_then(serde_json::Value::as_str);
         id.unwrap().to_owned()
     }
 
-    /// Says something on a stream, for watchers alone: no agent is asked.
-    pub(crate) async fn say(&self, tls: &Arc<ClientConfig>, stream: &str, text: &str) {
+    async fn say_as(&self, tls: &Arc<ClientConfig>, token: &str, stream: &str, text: &str) {
         let call = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"stream.chunk","params":{{"streamId":"{stream}","sequence":1,"chunk":{{"role":"user","parts":[{{"type":"TextPart","content":"{text}"}}]}}}}}}"#
         );
-        self.call(tls, &call).await;
+        self.call(tls, token, &call).await;
     }
 
-    async fn call(&self, tls: &Arc<ClientConfig>, body: &str) -> serde_json::Value {
+    async fn call(&self, tls: &Arc<ClientConfig>, token: &str, body: &str) -> serde_json::Value {
         let mut connection = Connection::open(self.server.port, tls).await;
         let (status, answer) = connection
-            .ask(&request("POST", "/jsonrpc", Some(&self.token), body))
+            .ask(&request("POST", "/jsonrpc", Some(token), body))
             .await;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(answer));
         serde_json::from_slice(answer).unwrap()
