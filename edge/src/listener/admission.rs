@@ -188,8 +188,8 @@ impl Sender {
         self.complete();
     }
 
-    /// Its body is there.
-    pub(super) fn complete(&self) {
+    /// Its body is there. Says whether it may be worked on.
+    pub(super) fn complete(&self) -> bool {
         let state = &self.0;
         self.leave();
         let working = &state.admission.working;
@@ -206,6 +206,7 @@ impl Sender {
         if moved && to == BUSY {
             state.answering.wake();
         }
+        !matches!(self.phase(), BUSY | DISPLACED)
     }
 
     /// It is no sender any more.

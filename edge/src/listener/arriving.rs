@@ -26,10 +26,13 @@ impl RequestBody {
         self.sender.as_ref()
     }
 
-    fn complete(&mut self) {
-        if let Some(sender) = self.sender.take() {
-            sender.complete();
+    /// All of it is there. Says whether its request may be worked on.
+    fn complete(&mut self) -> bool {
+        let admitted = self.sender.as_ref().is_none_or(Sender::complete);
+        if admitted {
+            self.sender = None;
         }
+        admitted
     }
 }
 
@@ -47,8 +50,10 @@ impl Body for RequestBody {
             return Poll::Ready(Some(Err(SenderEnded.into())));
         }
         let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
-        if frame.is_none() || self.incoming.is_end_stream() {
-            self.complete();
+        let ended = frame.is_none() || self.incoming.is_end_stream();
+        if ended && !self.complete() {
+            // The listener answers in the handler's place.
+            return Poll::Pending;
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
