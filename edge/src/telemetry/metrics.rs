@@ -135,11 +135,7 @@ impl Metrics {
                 "Requests that no handler saw, or whose handler took too long",
             ),
             connections: with(r, "connections", "Open connections"),
-            connections_refused: with(
-                r,
-                "connections_refused",
-                "Connections refused or closed because their address has too many",
-            ),
+            connections_refused: with(r, "connections_refused", "Connections over address shares"),
             handshakes: with(r, "tls_handshakes", "TLS handshakes, by how they went"),
             rate_limited: with(r, "rate_limited", "Requests refused by the rate limit"),
             auth_refusals: with(r, "auth_refusals", "Requests without a good token"),
