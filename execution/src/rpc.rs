@@ -21,6 +21,7 @@ pub(crate) mod zone;
 
 pub(crate) use context::{Context, Reply};
 pub(crate) use known::Known;
+pub(crate) use rejected::unproved_unread;
 
 use crate::zone::Zone;
 use axum::http::{HeaderMap, StatusCode};
@@ -30,6 +31,7 @@ use content::{Content, Writing};
 use door::Door;
 use errors::{Fault, WireError, finished_at, to_wire};
 use futures_util::FutureExt;
+use interzone_edge::budget::ShareKey;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::{Correlation, TraceParent};
 use interzone_hub::HubError;
@@ -87,6 +89,8 @@ pub(crate) struct Served {
     pub(crate) error: Option<Box<WireError>>,
     /// The call that goes on in place of the bytes, and who made it.
     pub(crate) live: Option<(Box<zone::Live>, Option<Known>)>,
+    /// To whose share of the memory for answers it counts.
+    pub(crate) share: ShareKey,
 }
 
 impl Served {
@@ -97,6 +101,7 @@ impl Served {
             correlation: None,
             error: None,
             live: None,
+            share: ShareKey::Unattributed,
         }
     }
 }
@@ -125,12 +130,13 @@ pub(crate) async fn serve(
                     answer(zone, Some(&known), bare, origin, Some(given)).await
                 }
             };
+            served.share = known.share();
             if let Some((_, who)) = &mut served.live {
                 *who = Some(known);
             }
             served
         }
-        Err(error) => unproved(&parsed, *error),
+        Err(error) => rejected::unproved(&parsed, *error),
     }
 }
 
@@ -144,24 +150,6 @@ pub(crate) async fn serve_known(
     let parsed = parse(frame, &Door { batch: zone.batch });
     let served = answer(zone, Some(known), parsed, origin, None).await;
     served.body.map(Content::joined)
-}
-
-/// What is told to somebody who has not proved who they are.
-fn unproved(parsed: &Parsed<'_>, error: WireError) -> Served {
-    let request = match parsed {
-        Parsed::One(Ok(Message::Request(request))) => Some(request),
-        _ => None,
-    };
-    let dialect = request.and_then(|request| Dialect::of_method(request.method()));
-    let error = match dialect {
-        Some(Dialect::Zone) => errors::zone::dressed(error),
-        _ => error,
-    };
-    let body = rejected::unproved(request.and_then(|request| request.id().cloned()), &error);
-    Served {
-        error: Some(Box::new(error.clone())),
-        ..Served::new(error.http, Some(Content::new(body, Vec::new())))
-    }
 }
 
 /// Serves what was parsed. Without somebody known there is nothing but a rejection in it.
@@ -206,6 +194,7 @@ async fn answer(
                 correlation,
                 error,
                 live,
+                share: ShareKey::Unattributed,
             }
         }
         // In a box, so that a single call does not take the room of many.

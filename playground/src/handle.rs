@@ -141,6 +141,7 @@ impl Playground {
         let limits = HttpLimits {
             body: BODY,
             request_time: HELD,
+            shares: interzone_edge::budget::Shares::WHOLE,
             ..HttpLimits::default()
         };
         let metrics = Arc::new(Metrics::new());

@@ -23,6 +23,7 @@ pub(super) fn all() -> BTreeMap<String, Metric> {
     let metrics = Metrics::new();
     metrics.request("a", "b", 0.1);
     metrics.turned_away("a");
+    metrics.connection_refused("a");
     metrics.handshake("a");
     metrics.rate_limited();
     metrics.auth_refused("a");

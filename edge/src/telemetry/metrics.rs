@@ -101,6 +101,7 @@ pub struct Metrics {
     meters: [OnceLock<Meter>; METERS],
     turned_away: Family<Reason, Counter>,
     connections: Gauge,
+    connections_refused: Family<Reason, Counter>,
     handshakes: Family<Outcome, Counter>,
     rate_limited: Counter,
     auth_refusals: Family<Reason, Counter>,
@@ -134,6 +135,7 @@ impl Metrics {
                 "Requests that no handler saw, or whose handler took too long",
             ),
             connections: with(r, "connections", "Open connections"),
+            connections_refused: with(r, "connections_refused", "Connections over address shares"),
             handshakes: with(r, "tls_handshakes", "TLS handshakes, by how they went"),
             rate_limited: with(r, "rate_limited", "Requests refused by the rate limit"),
             auth_refusals: with(r, "auth_refusals", "Requests without a good token"),
@@ -192,6 +194,12 @@ impl Metrics {
     /// A request ended before its handler did, or did not reach it.
     pub fn turned_away(&self, reason: &'static str) {
         self.turned_away.get_or_create(&Reason { reason }).inc();
+    }
+
+    /// A connection was refused or closed because its address has too many.
+    pub fn connection_refused(&self, reason: &'static str) {
+        let reason = Reason { reason };
+        self.connections_refused.get_or_create(&reason).inc();
     }
 
     /// A connection is open for as long as the guard lives.

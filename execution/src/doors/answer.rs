@@ -11,6 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use interzone_edge::body::{self, BodyError};
+use interzone_edge::budget::ShareKey;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::{Peer, TurnedAway};
 use interzone_edge::request::{CORRELATION, Correlation, TraceParent};
@@ -109,12 +110,14 @@ pub(super) fn renamed(response: &mut Response, correlation: Option<&Correlation>
 pub(super) fn in_pieces(
     pieces: Vec<Bytes>,
     limits: &HttpLimits,
+    share: &ShareKey,
 ) -> Result<(Body, usize), BodyError> {
     let size = pieces.iter().map(Bytes::len).sum();
-    let room = body::room(size, limits)?;
-    let pieces = stream::unfold((pieces.into_iter(), room), |(mut pieces, room)| async {
+    let reserved = body::reserve_answer(size, limits, share)?;
+    let pieces = (pieces.into_iter(), reserved);
+    let pieces = stream::unfold(pieces, |(mut pieces, reserved)| async {
         let piece = pieces.next()?;
-        Some((Ok::<_, Infallible>(piece), (pieces, room)))
+        Some((Ok::<_, Infallible>(piece), (pieces, reserved)))
     });
     Ok((Body::from_stream(pieces), size))
 }
@@ -150,6 +153,7 @@ pub(super) fn refused(error: &WireError, origin: &Origin) -> Response {
 pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
     let error = match why {
         TurnedAway::Busy => errors::unavailable("busy"),
+        TurnedAway::TooManyArriving => errors::unavailable("too_many_arriving"),
         TurnedAway::TooSlow => errors::took_too_long(),
         TurnedAway::BadHost => errors::transport(
             StatusCode::BAD_REQUEST,

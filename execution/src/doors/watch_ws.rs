@@ -56,7 +56,8 @@ pub(super) async fn stream(
         Ok(attached) => attached,
         Err(error) => return refused(&error, &origin),
     };
-    let Some((mut response, upgrade)) = upgrade(&mut parts, &zone.limits) else {
+    let share = attached.known.share();
+    let Some((mut response, upgrade)) = upgrade(&mut parts, &zone.limits, share) else {
         let error = errors::transport(
             StatusCode::UPGRADE_REQUIRED,
             "This is a WebSocket; for server-sent events add /events",
@@ -150,7 +151,7 @@ async fn take(
     let text = text.as_bytes();
     match serve_known(zone, known, text, &now(origin)).await {
         Some(answer) => {
-            let answer = body::hold(answer, text.len(), &zone.limits);
+            let answer = body::hold(answer, text.len(), &zone.limits, &known.share());
             in_time(zone, socket.say(answer.map_err(|_| Some(BUSY))?)).await
         }
         None => Ok(()),
