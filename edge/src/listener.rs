@@ -5,8 +5,10 @@
 //! are too slow, so that no connection needs a timer and no request sets one.
 
 mod connection;
+mod frames;
 mod pulse;
 mod service;
+mod transfer;
 mod unread;
 mod wire;
 
@@ -302,7 +304,11 @@ async fn sweep(shared: Arc<Shared>, over: CancellationToken) {
     loop {
         tokio::select! {
             () = over.cancelled() => return,
-            _ = clock.tick() => shared.pulses.sweep(limits, tokio::time::Instant::now()),
+            _ = clock.tick() => {
+                let stalled = shared.pulses.sweep(limits, tokio::time::Instant::now());
+                shared.metrics.cut_off("stream_stalled", stalled.streams);
+                shared.metrics.cut_off("connection_stalled", stalled.connections);
+            }
         }
     }
 }

@@ -101,6 +101,7 @@ pub struct Metrics {
     meters: [OnceLock<Meter>; METERS],
     turned_away: Family<Reason, Counter>,
     connections: Gauge,
+    cut_off: Family<Reason, Counter>,
     handshakes: Family<Outcome, Counter>,
     rate_limited: Counter,
     auth_refusals: Family<Reason, Counter>,
@@ -134,6 +135,11 @@ impl Metrics {
                 "Requests that no handler saw, or whose handler took too long",
             ),
             connections: with(r, "connections", "Open connections"),
+            cut_off: with(
+                r,
+                "cut_off",
+                "Streams and connections that were ended for what the caller does or does not do",
+            ),
             handshakes: with(r, "tls_handshakes", "TLS handshakes, by how they went"),
             rate_limited: with(r, "rate_limited", "Requests refused by the rate limit"),
             auth_refusals: with(r, "auth_refusals", "Requests without a good token"),
@@ -197,6 +203,13 @@ impl Metrics {
     /// A connection is open for as long as the guard lives.
     pub fn connection(&self) -> Open {
         Open::count(self.connections.clone())
+    }
+
+    /// So many streams or connections were ended because of their caller.
+    pub fn cut_off(&self, reason: &'static str, count: u64) {
+        if count > 0 {
+            self.cut_off.get_or_create(&Reason { reason }).inc_by(count);
+        }
     }
 
     /// A TLS handshake ended: `ok`, or a word for why not.
@@ -343,6 +356,8 @@ mod tests {
         metrics.request("tasks.get", "ok", 0.002);
         metrics.turned_away("busy");
         metrics.handshake("ok");
+        metrics.cut_off("frame_flood", 2);
+        metrics.cut_off("stream_stalled", 0);
         metrics.rate_limited();
         metrics.auth_refused("expired");
         metrics.queue(3, 1);
@@ -361,6 +376,7 @@ mod tests {
             "interzone_request_duration_seconds_bucket{le=\"0.0025\",method=\"tasks.get\"} 2",
             "interzone_requests_turned_away_total{reason=\"busy\"} 1",
             "interzone_tls_handshakes_total{outcome=\"ok\"} 1",
+            "interzone_cut_off_total{reason=\"frame_flood\"} 2",
             "interzone_rate_limited_total 1",
             "interzone_auth_refusals_total{reason=\"expired\"} 1",
             "interzone_queue{state=\"waiting\"} 3",

@@ -4,6 +4,10 @@
 #[cfg(test)]
 mod connections;
 #[cfg(test)]
+mod floods;
+#[cfg(test)]
+mod frames;
+#[cfg(test)]
 mod handshakes;
 #[cfg(test)]
 mod house;
@@ -11,6 +15,8 @@ mod house;
 mod plain;
 #[cfg(test)]
 mod requests;
+#[cfg(test)]
+mod stalls;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]
