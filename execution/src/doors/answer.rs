@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use interzone_edge::body::{self, BodyError};
+use interzone_edge::body::{self, BodyError, Room};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::{Peer, TurnedAway};
 use interzone_edge::request::{CORRELATION, Correlation, TraceParent};
@@ -105,18 +105,44 @@ pub(super) fn renamed(response: &mut Response, correlation: Option<&Correlation>
     }
 }
 
-/// An answer that is sent in pieces, with its part of the memory for answers until it is.
+/// An answer that is sent in pieces, and its size.
 pub(super) fn in_pieces(
     pieces: Vec<Bytes>,
     limits: &HttpLimits,
 ) -> Result<(Body, usize), BodyError> {
-    let size = pieces.iter().map(Bytes::len).sum();
-    let room = body::room(size, limits)?;
-    let pieces = stream::unfold((pieces.into_iter(), room), |(mut pieces, room)| async {
-        let piece = pieces.next()?;
-        Some((Ok::<_, Infallible>(piece), (pieces, room)))
-    });
-    Ok((Body::from_stream(pieces), size))
+    let size = size_of(&pieces);
+    let pieces = counted(pieces, limits)?
+        .into_iter()
+        .map(Ok::<_, Infallible>);
+    Ok((Body::from_stream(stream::iter(pieces)), size))
+}
+
+/// How many bytes there are.
+pub(super) fn size_of(pieces: &[Bytes]) -> usize {
+    pieces.iter().map(Bytes::len).sum()
+}
+
+/// The same pieces, with their part of the memory for answers until the last of them is sent.
+pub(super) fn counted(pieces: Vec<Bytes>, limits: &HttpLimits) -> Result<Vec<Bytes>, BodyError> {
+    let room = Arc::new(body::room(size_of(&pieces), limits)?);
+    let count = |bytes| {
+        Bytes::from_owner(Piece {
+            bytes,
+            _room: Arc::clone(&room),
+        })
+    };
+    Ok(pieces.into_iter().map(count).collect())
+}
+
+struct Piece {
+    bytes: Bytes,
+    _room: Arc<Room>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// With "always 200", what a JSON-RPC error says is left to it. What the transport turns away keeps
