@@ -8,6 +8,7 @@
 pub mod audit;
 pub mod auth;
 pub mod body;
+pub mod budget;
 mod capped;
 pub mod clock;
 pub mod egress;

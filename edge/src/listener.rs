@@ -4,6 +4,9 @@
 //! A connection costs one task and a few words in a list. One sweep over that list finds those that
 //! are too slow, so that no connection needs a timer and no request sets one.
 
+mod addresses;
+mod admission;
+mod arriving;
 mod connection;
 mod frames;
 mod pulse;
@@ -12,23 +15,27 @@ mod transfer;
 mod unread;
 mod wire;
 
+pub use admission::Sender;
+pub use arriving::RequestBody;
+
 use crate::auth::Identity;
+use crate::budget::{AddressPrefix, ShareKey};
 use crate::limits::HttpLimits;
 use crate::request::Correlation;
 use crate::telemetry::Metrics;
 use crate::tls::ServerTls;
+use addresses::Addresses;
+use admission::Admission;
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use connection::Newcomer;
 use http::{HeaderValue, Request, StatusCode, header};
-use hyper::body::Incoming;
 use pulse::{Order, Pulses};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -51,11 +58,20 @@ pub struct Peer {
     pub vouched: Option<Arc<Identity>>,
 }
 
+impl Peer {
+    /// To whose share counts what a caller sends who has not been authenticated.
+    pub fn share_key(&self) -> ShareKey {
+        ShareKey::Address(AddressPrefix::from_address(self.address.ip()))
+    }
+}
+
 /// Why a request gets no answer from its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnedAway {
     /// As many requests as are allowed are being worked on. 503, to be tried again soon.
     Busy,
+    /// Its body was still on its way, and so many other bodies are that it was ended. 503, to be tried again.
+    TooManyArriving,
     /// The handler took longer than is allowed and was dropped. 504.
     TooSlow,
     /// It does not say for which one host it is, as HTTP/1.1 wants. 400.
@@ -67,7 +83,7 @@ pub enum TurnedAway {
 }
 
 /// A request as it arrives: its body may still be on the way.
-pub type Arriving = Request<Incoming>;
+pub type Arriving = Request<RequestBody>;
 
 /// An answer that is being made.
 pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -80,8 +96,8 @@ type TurnAway = dyn Fn(TurnedAway, Correlation) -> Response + Send + Sync;
 struct Shared {
     limits: HttpLimits,
     metrics: Arc<Metrics>,
-    /// How many requests handlers work on.
-    working: AtomicUsize,
+    admission: Arc<Admission>,
+    addresses: Arc<Addresses>,
     turn_away: Box<TurnAway>,
     shortcut: Box<Shortcut>,
     pulses: Arc<Pulses>,
@@ -93,6 +109,7 @@ impl Shared {
     fn turned_away(&self, why: TurnedAway, correlation: Correlation) -> Response {
         self.metrics.turned_away(match why {
             TurnedAway::Busy => "busy",
+            TurnedAway::TooManyArriving => "too_many_arriving",
             TurnedAway::TooSlow => "too_slow",
             TurnedAway::BadHost => "bad_host",
             TurnedAway::Unreadable => "unreadable",
@@ -194,7 +211,8 @@ impl Listener {
         let connections = Arc::new(Semaphore::new(room as usize));
         let pulses = Pulses::new();
         let shared = Arc::new(Shared {
-            working: AtomicUsize::new(0),
+            admission: Admission::new(&self.limits),
+            addresses: Addresses::new(self.limits.connections, self.limits.shares.address),
             protocols: connection::Protocols::new(&self.limits),
             limits: self.limits,
             metrics: self.metrics,
@@ -319,6 +337,10 @@ fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
             StatusCode::SERVICE_UNAVAILABLE,
             "too many requests at this moment, try again soon\n",
         ),
+        TurnedAway::TooManyArriving => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many requests are arriving at this moment, send it again\n",
+        ),
         TurnedAway::TooSlow => (
             StatusCode::GATEWAY_TIMEOUT,
             "the request took too long and was given up\n",
@@ -343,7 +365,7 @@ fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/plain; charset=utf-8"),
     );
-    if why == TurnedAway::Busy {
+    if matches!(why, TurnedAway::Busy | TurnedAway::TooManyArriving) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     headers.insert(crate::request::CORRELATION, correlation.header());

@@ -3,6 +3,7 @@
 
 mod counted;
 
+use crate::budget::{Reservation, ShareKey};
 use crate::limits::HttpLimits;
 use axum::body::Body;
 use bytes::Bytes;
@@ -16,7 +17,6 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -49,7 +49,7 @@ pub enum Heard {
     Binary,
     /// A sign of life.
     Sign,
-    /// The messages and bodies of all callers together take as much memory as they may.
+    /// The messages and bodies of all callers together, or of this one, take as much memory as they may.
     NoRoom,
     /// Nothing more will come.
     End,
@@ -58,7 +58,7 @@ pub enum Heard {
 /// A message in text. It takes its part of the memory for bodies until it is dropped.
 pub struct Text {
     text: Utf8Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _reservation: Option<Reservation>,
 }
 
 impl Text {
@@ -82,8 +82,12 @@ pub struct Socket {
 }
 
 /// The answer to a request for a WebSocket, and the socket that it becomes once the answer is sent;
-/// nothing if it is no such request.
-pub fn upgrade(parts: &mut Parts, limits: &HttpLimits) -> Option<(Response<Body>, Upgrade)> {
+/// nothing if it is no such request. What comes by it counts to this share.
+pub fn upgrade(
+    parts: &mut Parts,
+    limits: &HttpLimits,
+    share: ShareKey,
+) -> Option<(Response<Body>, Upgrade)> {
     let says = |name: HeaderName, word: &str| {
         let values = parts.headers.get_all(name).iter();
         let mut words = values.flat_map(|value| value.to_str().unwrap_or_default().split(','));
@@ -103,7 +107,7 @@ pub fn upgrade(parts: &mut Parts, limits: &HttpLimits) -> Option<(Response<Body>
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     let upgrade = Upgrade {
         on,
-        tally: Tally::new(limits.bodies.clone()),
+        tally: Tally::new(limits.bodies.clone(), share),
         most: limits.body,
         stall: limits.stall,
     };
@@ -135,7 +139,7 @@ impl Socket {
         match self.inner.next().await {
             Some(Ok(Message::Text(text))) => Heard::Text(Text {
                 text,
-                _room: self.tally.settle(),
+                _reservation: self.tally.settle(),
             }),
             Some(Ok(Message::Binary(_))) => Heard::Binary,
             Some(Ok(Message::Ping(said) | Message::Pong(said))) => {

@@ -32,7 +32,8 @@ pub fn shortcut(
             return ControlFlow::Continue(request);
         }
         let (zone, peer) = (Arc::clone(&zone), Arc::clone(peer));
-        let answer = jsonrpc::answer(zone, request, Some(peer), answer::CALLS);
+        let sender = request.body().sender().cloned();
+        let answer = jsonrpc::answer(zone, request, Some(peer), sender, answer::CALLS);
         ControlFlow::Break(Box::pin(answer))
     }
 }

@@ -30,6 +30,7 @@ use content::{Content, Writing};
 use door::Door;
 use errors::{Fault, WireError, finished_at, to_wire};
 use futures_util::FutureExt;
+use interzone_edge::budget::ShareKey;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::{Correlation, TraceParent};
 use interzone_hub::HubError;
@@ -87,6 +88,8 @@ pub(crate) struct Served {
     pub(crate) error: Option<Box<WireError>>,
     /// The call that goes on in place of the bytes, and who made it.
     pub(crate) live: Option<(Box<zone::Live>, Option<Known>)>,
+    /// To whose share of the memory for answers it counts.
+    pub(crate) share: ShareKey,
 }
 
 impl Served {
@@ -97,6 +100,7 @@ impl Served {
             correlation: None,
             error: None,
             live: None,
+            share: ShareKey::Unattributed,
         }
     }
 }
@@ -125,6 +129,7 @@ pub(crate) async fn serve(
                     answer(zone, Some(&known), bare, origin, Some(given)).await
                 }
             };
+            served.share = known.share();
             if let Some((_, who)) = &mut served.live {
                 *who = Some(known);
             }
@@ -146,12 +151,21 @@ pub(crate) async fn serve_known(
     served.body.map(Content::joined)
 }
 
+/// The answer to a request that is not read, because its caller could not be authenticated.
+pub(crate) fn unproved_unread(error: WireError) -> Served {
+    refuse_unproved(None, error)
+}
+
 /// What is told to somebody who has not proved who they are.
 fn unproved(parsed: &Parsed<'_>, error: WireError) -> Served {
     let request = match parsed {
         Parsed::One(Ok(Message::Request(request))) => Some(request),
         _ => None,
     };
+    refuse_unproved(request, error)
+}
+
+fn refuse_unproved(request: Option<&Request<'_>>, error: WireError) -> Served {
     let dialect = request.and_then(|request| Dialect::of_method(request.method()));
     let error = match dialect {
         Some(Dialect::Zone) => errors::zone::dressed(error),
@@ -206,6 +220,7 @@ async fn answer(
                 correlation,
                 error,
                 live,
+                share: ShareKey::Unattributed,
             }
         }
         // In a box, so that a single call does not take the room of many.

@@ -20,6 +20,7 @@ use http::header::{
 use http::request::Parts;
 use http::{Method, StatusCode};
 use interzone_edge::body;
+use interzone_edge::budget::ShareKey;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -98,7 +99,13 @@ fn is_sent_by_another_page(parts: &Parts) -> bool {
 
 /// The whole body, or the answer to one that cannot be read.
 async fn read(shared: &Shared, parts: &Parts, incoming: Body) -> Result<bytes::Bytes, Response> {
-    let read = body::read(incoming, &parts.headers, &shared.limits).await;
+    let read = body::read(
+        incoming,
+        &parts.headers,
+        &shared.limits,
+        ShareKey::Unattributed,
+    )
+    .await;
     read.map_err(|error| refuse(StatusCode::PAYLOAD_TOO_LARGE, &error.to_string()))
 }
 

@@ -3,7 +3,9 @@
 
 mod operators;
 
-use crate::slack::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER, Unsigned, verify};
+use crate::slack::signature::{
+    SIGNATURE_HEADER, TIMESTAMP_HEADER, Unsigned, check_headers, verify,
+};
 use crate::zone::{Parts, Taken, Zone};
 use axum::Router;
 use axum::extract::{Request, State};
@@ -13,7 +15,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use interzone_edge::body::{self, BodyError};
+use interzone_edge::budget::ShareKey;
+use interzone_edge::listener::Peer;
 use interzone_hub::HubError;
+use std::sync::Arc;
 use std::time::Instant;
 
 const EVENTS: &str = "slack.events";
@@ -106,14 +111,14 @@ async fn signed(zone: &Parts, request: Request) -> Result<Bytes, Refused> {
         single(&headers, TIMESTAMP_HEADER),
         single(&headers, SIGNATURE_HEADER),
     );
-    // Whoever does not even sign need not be read.
-    if time.is_none() || signature.is_none() {
-        return Err(Refused::Unsigned(Unsigned::Missing));
-    }
-    let body = body::read(body, &headers, &zone.limits).await;
+    let now = || u64::try_from(zone.hub.now().as_millis() / 1000).unwrap_or(0);
+    // What cannot be Slack's, whatever its body says, is not read.
+    check_headers(secret, time, signature, now()).map_err(Refused::Unsigned)?;
+    let peer = head.extensions.get::<Arc<Peer>>();
+    let key = peer.map_or(ShareKey::Unattributed, |peer| peer.share_key());
+    let body = body::read(body, &headers, &zone.limits, key).await;
     let body = body.map_err(Refused::Body)?;
-    let now = u64::try_from(zone.hub.now().as_millis() / 1000).unwrap_or(0);
-    verify(secret, time, signature, &body, now).map_err(Refused::Unsigned)?;
+    verify(secret, time, signature, &body, now()).map_err(Refused::Unsigned)?;
     Ok(body)
 }
 

@@ -26,6 +26,9 @@ impl Doors {
         if !config.enabled {
             return Ok(None);
         }
+        // The runtime passes on every request itself, so one address is all callers.
+        let mut limits = limits.clone();
+        limits.shares.address = 1;
         let bind = async |address| {
             let listener = Listener::bind_plain(address, limits.clone(), metrics.clone());
             let listener = listener.await;

@@ -3,8 +3,9 @@
 use super::StartError;
 use crate::config::{AuditConfig, Config, LimitsConfig};
 use interzone_edge::audit::Audit;
+use interzone_edge::budget::{MemoryBudget, Shares};
 use interzone_edge::egress::Egress;
-use interzone_edge::limits::{BodyRoom, HttpLimits};
+use interzone_edge::limits::HttpLimits;
 use interzone_edge::telemetry::Metrics;
 use interzone_execution::Operator;
 use interzone_execution::intake::Intake;
@@ -16,23 +17,32 @@ use std::io;
 use std::sync::Arc;
 
 pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
-    // Whatever one body may have, there is room for several.
+    // Whatever one body may have, the share of one principal has room for it.
     let usual = HttpLimits::default();
-    let room = || BodyRoom::new(config.body.saturating_mul(4).max(512 << 20));
+    let shares = Shares {
+        address: config.address_share,
+        principal: config.principal_share,
+    };
+    let several = config.principal_share.max(4);
+    let bytes = config.body.saturating_mul(several).max(512 << 20);
+    let memory = || MemoryBudget::with_shares(bytes, shares);
     HttpLimits {
         body: config.body,
-        bodies: room(),
-        answers: room(),
+        bodies: memory(),
+        answers: memory(),
+        shares,
         header_bytes: config.headers,
         handshake: config.handshake_time,
         header_time: config.header_time,
         body_time: config.body_time,
+        body_rate: config.body_rate,
         request_time: config.request_time,
         idle: config.idle_time,
         stall: config.stall_time,
         watches: config.watches,
         connections: config.connections,
         requests: config.requests,
+        arriving: config.arriving,
         ..usual
     }
 }

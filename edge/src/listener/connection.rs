@@ -1,6 +1,7 @@
 //! One connection, from its first byte to its last: the handshake under a deadline, then HTTP/1.1 or
 //! HTTP/2 as the two sides agreed.
 
+use super::addresses::Entered;
 use super::frames::CountedFrames;
 use super::pulse::{Order, Pulse};
 use super::service::Desk;
@@ -8,6 +9,7 @@ use super::transfer::StreamExecutor;
 use super::unread::Explained;
 use super::wire::Wire;
 use super::{Peer, Shared};
+use crate::budget::AddressPrefix;
 use crate::limits::HttpLimits;
 use axum::Router;
 use hyper::server::conn::{http1, http2};
@@ -110,13 +112,24 @@ pub(super) async fn welcome(
         permit,
         tls,
     } = newcomer;
+    let entry = shared.pulses.enter();
+    let pulse = Arc::clone(entry.pulse());
+    let prefix = AddressPrefix::from_address(address.ip());
+    let slot = match shared.addresses.enter(prefix, &pulse) {
+        Entered::Now(slot) => slot,
+        Entered::InPlaceOfAnother(slot) => {
+            shared.metrics.connection_refused("displaced");
+            slot
+        }
+        Entered::Refused => return shared.metrics.connection_refused("address_share"),
+    };
     let wire = Wire {
         stream,
-        entry: shared.pulses.enter(),
+        entry,
         _open: shared.metrics.connection(),
         _permit: permit,
+        _address: slot,
     };
-    let pulse = Arc::clone(wire.entry.pulse());
     // In a box of its own, for a handshake needs much room and a connection is kept much longer.
     let greeting = Box::pin({
         let pulse = Arc::clone(&pulse);
@@ -145,6 +158,7 @@ pub(super) async fn welcome(
     });
     let spoken = tokio::select! {
         () = stop.cancelled() => return,
+        () = until_cut(&pulse) => return,
         spoken = greeting => spoken,
     };
     drop(stop);
@@ -152,6 +166,15 @@ pub(super) async fn welcome(
         spoken.await;
         pulse.release();
     }
+}
+
+/// Waits until the connection is told to close now.
+async fn until_cut(pulse: &Pulse) {
+    poll_fn(|cx| match pulse.order(cx.waker()) {
+        Order::Cut => Poll::Ready(()),
+        Order::Go | Order::Close => Poll::Pending,
+    })
+    .await;
 }
 
 /// What the handshake agreed: whether it is HTTP/2, and who is at the other end.
@@ -182,6 +205,7 @@ fn speak(
     let desk = Arc::new(Desk {
         app,
         streams: executor.clone(),
+        prefix: AddressPrefix::from_address(peer.address.ip()),
         peer: Arc::new(peer),
         pulse: Arc::clone(&pulse),
         shared: Arc::clone(&shared),

@@ -31,6 +31,8 @@ pub(super) struct Pulse {
     waker: AtomicWaker,
     /// Requests that are running, until the last byte of their answer.
     active: AtomicU32,
+    /// Those of them whose body is still on its way, from a caller that has not been authenticated.
+    sending: AtomicU32,
     /// Counts beginnings of requests.
     begun: AtomicU32,
     /// Something of the next request's head has come.
@@ -53,6 +55,7 @@ impl Pulse {
             order: AtomicU8::new(order as u8),
             waker: AtomicWaker::new(),
             active: AtomicU32::new(0),
+            sending: AtomicU32::new(0),
             begun: AtomicU32::new(0),
             reading: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
@@ -74,7 +77,7 @@ impl Pulse {
     }
 
     /// Whether the order is a new one.
-    fn give(&self, order: Order) -> bool {
+    pub(super) fn give(&self, order: Order) -> bool {
         let new = order as u8;
         let is_new = self.order.fetch_max(new, Ordering::AcqRel) < new;
         if is_new {
@@ -89,6 +92,25 @@ impl Pulse {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.reading.store(false, Ordering::Relaxed);
         Running(Arc::clone(self))
+    }
+
+    /// A request begins, or ends, to send its body without being authenticated.
+    pub(super) fn sends(&self, begins: bool) {
+        match begins {
+            true => self.sending.fetch_add(1, Ordering::Relaxed),
+            false => self.sending.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// How soon the connection is given up when its address has too many: the least goes first, none means
+    /// that it is in use.
+    pub(super) fn rank(&self) -> Option<u8> {
+        let active = self.active.load(Ordering::Relaxed);
+        match () {
+            () if !self.has_begun() => Some(0),
+            () if active == 0 => self.is_driven().then_some(1),
+            () => (active <= self.sending.load(Ordering::Relaxed)).then_some(2),
+        }
     }
 
     /// Whether there has been a request. After very many it may say that there was none.

@@ -2,9 +2,11 @@
 //! ever. On the way of a request that is answered at once there is no timer and no allocation of ours
 //! but the extension.
 
+use super::admission::{Answering, Work};
 use super::pulse::{Pulse, Running};
 use super::transfer::{Piece, StreamExecutor, Transfer};
-use super::{Arriving, Peer, Shared, TurnedAway};
+use super::{Arriving, Peer, RequestBody, Shared, TurnedAway};
+use crate::budget::AddressPrefix;
 use crate::patience::within;
 use crate::request::{CORRELATION, Correlation};
 use axum::Router;
@@ -16,22 +18,32 @@ use futures_util::future::Either;
 use http::header::{CONNECTION, HOST};
 use http::{HeaderValue, Request, StatusCode, Version};
 use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::ops::ControlFlow;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use tower::Service;
 
 /// What a connection gives to each of its requests.
 pub(super) struct Desk {
     pub(super) app: Router,
+    pub(super) prefix: AddressPrefix,
     pub(super) peer: Arc<Peer>,
     pub(super) pulse: Arc<Pulse>,
     pub(super) shared: Arc<Shared>,
     /// What runs the streams of an HTTP/2 connection.
     pub(super) streams: Option<StreamExecutor>,
+}
+
+/// A request that is let in, until it is answered.
+enum Admitted {
+    /// It has no body.
+    Working { _work: Work },
+    /// It has one, which may still be on its way.
+    Sending(Answering),
 }
 
 impl Desk {
@@ -41,7 +53,7 @@ impl Desk {
     /// for it.
     pub(super) fn answer(
         self: Arc<Self>,
-        request: Arriving,
+        request: Request<Incoming>,
     ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
         let transfer = self
@@ -50,24 +62,36 @@ impl Desk {
             .map(|streams| streams.begin(&self.pulse));
         let old = request.version() < Version::HTTP_2;
         let Looked { one_host, sent } = Looked::at(&request);
-        let work = match one_host {
-            true => Work::begin(&self).ok_or(TurnedAway::Busy),
+        let admitted = match one_host {
+            true => self.admit(&request).ok_or(TurnedAway::Busy),
             false => Err(TurnedAway::BadHost),
         };
-        let work = work.map(|work| (self.begin(request), work));
+        let admitted = admitted.map(|admitted| {
+            let sender = match &admitted {
+                Admitted::Working { .. } => None,
+                Admitted::Sending(Answering(sender)) => Some(sender.clone()),
+            };
+            let request = request.map(|incoming| RequestBody::new(incoming, sender));
+            (self.begin(request), admitted)
+        });
         async move {
-            let mut response = match work {
+            let mut closes = false;
+            let mut response = match admitted {
                 Err(why) => self.turn_away(why, sent),
-                Ok((answer, _work)) => {
-                    match within(answer, self.shared.limits.request_time).await {
+                Ok((answer, admitted)) => {
+                    let answer = unless_turned_away(answer, &admitted);
+                    let response = match within(answer, self.shared.limits.request_time).await {
                         Some(Ok(response)) => response,
+                        Some(Err(why)) => self.turn_away(why, sent),
                         None => self.turn_away(TurnedAway::TooSlow, sent),
-                    }
+                    };
+                    closes = old && admitted.leaves_body(response.status());
+                    response
                 }
             };
-            // Of a body that is too large only some is taken, and then its connection ends. Whoever does not
-            // hear that would send the next request into nowhere. Later versions end a stream instead.
-            if old && response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            // Of a body that is refused only some is taken, and then its connection ends. A caller that does
+            // not hear that would send the next request into nowhere. Later versions end a stream instead.
+            if closes {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }
@@ -80,6 +104,16 @@ impl Desk {
         }
     }
 
+    fn admit(&self, request: &Request<Incoming>) -> Option<Admitted> {
+        let admission = &self.shared.admission;
+        if http_body::Body::is_end_stream(request.body()) {
+            let work = admission.begin_work(request.uri().path());
+            return work.map(|work| Admitted::Working { _work: work });
+        }
+        let sender = admission.begin_sending(self.prefix, &self.pulse);
+        Some(Admitted::Sending(Answering(sender)))
+    }
+
     fn begin(
         &self,
         request: Arriving,
@@ -88,8 +122,12 @@ impl Desk {
         match (self.shared.shortcut)(request, &self.peer) {
             ControlFlow::Break(answering) => Either::Left(answering.map(Ok)),
             ControlFlow::Continue(request) => {
+                let sender = request.body().sender().cloned();
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(Arc::clone(&self.peer));
+                if let Some(sender) = sender {
+                    request.extensions_mut().insert(sender);
+                }
                 Either::Right(self.app.clone().call(request))
             }
         }
@@ -133,25 +171,41 @@ impl Looked {
     }
 }
 
-/// One of the requests that handlers may work on at the same time.
-struct Work(Arc<Desk>);
-
-impl Work {
-    fn begin(desk: &Arc<Desk>) -> Option<Self> {
-        let Shared {
-            limits, working, ..
-        } = &*desk.shared;
-        // Made first, so that it takes back what it adds whatever comes of it.
-        let before = working.fetch_add(1, Ordering::Relaxed);
-        let work = Self(Arc::clone(desk));
-        (before < limits.requests.max(1)).then_some(work)
+impl Admitted {
+    /// Whether an answer of this status goes out while the body is left unread.
+    fn leaves_body(&self, status: StatusCode) -> bool {
+        match status {
+            StatusCode::PAYLOAD_TOO_LARGE => true,
+            StatusCode::UNAUTHORIZED
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::SERVICE_UNAVAILABLE => match self {
+                Self::Working { .. } => false,
+                Self::Sending(answering) => answering.is_unread(),
+            },
+            _ => false,
+        }
     }
 }
 
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.0.shared.working.fetch_sub(1, Ordering::Relaxed);
-    }
+/// What the handler answers, unless the request must be turned away before.
+async fn unless_turned_away<F>(answer: F, admitted: &Admitted) -> Result<Response, TurnedAway>
+where
+    F: Future<Output = Result<Response, Infallible>>,
+{
+    let mut answer = pin!(answer);
+    poll_fn(|cx| {
+        if let Poll::Ready(Ok(response)) = answer.as_mut().poll(cx) {
+            return Poll::Ready(Ok(response));
+        }
+        match admitted {
+            Admitted::Working { .. } => Poll::Pending,
+            Admitted::Sending(answering) => match answering.turned_away(cx) {
+                None => Poll::Pending,
+                Some(why) => Poll::Ready(Err(why)),
+            },
+        }
+    })
+    .await
 }
 
 /// A response's body that counts as running until it is dropped.

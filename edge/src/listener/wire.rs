@@ -1,6 +1,7 @@
 //! The socket of a connection, below TLS. It shows the connection's pulse as bytes come and go, and
 //! gives back the connection's place when it is dropped, wherever that happens.
 
+use super::addresses::AddressSlot;
 use super::pulse::{Entry, Order};
 use crate::telemetry::Open;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -15,6 +16,7 @@ pub(super) struct Wire {
     pub(super) entry: Entry,
     pub(super) _open: Open,
     pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) _address: AddressSlot,
 }
 
 impl Wire {

@@ -1,37 +1,38 @@
 //! A connection whose input is counted: what has come of a message takes its part of a room, before
 //! anybody can know how long the message will be.
 
-use crate::limits::BodyRoom;
+use crate::budget::{MemoryBudget, Reservation, ShareKey};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
 
 /// How much has come since the last message was whole.
 pub(super) struct Tally {
-    room: BodyRoom,
+    budget: MemoryBudget,
+    key: ShareKey,
     count: Mutex<Count>,
 }
 
 #[derive(Default)]
 struct Count {
     bytes: usize,
-    held: Option<OwnedSemaphorePermit>,
+    held: Option<Reservation>,
     ran_out: bool,
 }
 
 impl Tally {
-    pub(super) fn new(room: BodyRoom) -> Arc<Self> {
+    pub(super) fn new(budget: MemoryBudget, key: ShareKey) -> Arc<Self> {
         Arc::new(Self {
-            room,
+            budget,
+            key,
             count: Mutex::default(),
         })
     }
 
-    /// The room that a message takes which is now whole; small ones take none. Counting begins anew.
-    pub(super) fn settle(&self) -> Option<OwnedSemaphorePermit> {
+    /// The memory that a message takes which is now whole; small ones take none. Counting begins again.
+    pub(super) fn settle(&self) -> Option<Reservation> {
         std::mem::take(&mut *self.lock()).held
     }
 
@@ -49,25 +50,23 @@ impl Tally {
     fn add(&self, bytes: usize) -> io::Result<()> {
         let mut count = self.lock();
         count.bytes = count.bytes.saturating_add(bytes);
-        let held = count.held.as_ref().map_or(0, |room| room.num_permits());
-        let held = held.saturating_mul(BodyRoom::PAGE).max(BodyRoom::PAGE);
-        if count.bytes <= held {
+        if count.bytes <= MemoryBudget::PAGE {
+            // The first page is free, until there is a second.
             return Ok(());
         }
-        // The first page is free, until there is a second.
-        let missing = match count.held {
-            None => count.bytes,
-            Some(_) => count.bytes - held,
-        };
-        match (self.room.take(missing), &mut count.held) {
-            (None, _) => {
-                count.ran_out = true;
-                return Err(io::ErrorKind::OutOfMemory.into());
+        let bytes = count.bytes;
+        let reserved = match &mut count.held {
+            Some(held) => held.grow_to(bytes),
+            held @ None => {
+                *held = self.budget.reserve(&self.key, bytes);
+                held.is_some()
             }
-            (Some(room), None) => count.held = Some(room),
-            (Some(room), Some(held)) => held.merge(room),
+        };
+        if reserved {
+            return Ok(());
         }
-        Ok(())
+        count.ran_out = true;
+        Err(io::ErrorKind::OutOfMemory.into())
     }
 
     fn lock(&self) -> MutexGuard<'_, Count> {
@@ -122,33 +121,41 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Shares;
+
+    const PAGE: usize = MemoryBudget::PAGE;
 
     #[test]
     fn large_messages_take_room_and_small_ones_none() {
-        let room = BodyRoom::new(3 * BodyRoom::PAGE);
-        let tally = Tally::new(room.clone());
-        tally.add(BodyRoom::PAGE).unwrap();
+        let shares = Shares {
+            address: 1,
+            principal: 1,
+        };
+        let budget = MemoryBudget::with_shares(3 * PAGE, shares);
+        let key = ShareKey::Unattributed;
+        let tally = Tally::new(budget.clone(), key.clone());
+        tally.add(PAGE).unwrap();
         assert!(tally.settle().is_none(), "a small one is free");
         for _ in 0..3 {
-            tally.add(BodyRoom::PAGE).unwrap();
+            tally.add(PAGE).unwrap();
         }
-        assert!(room.take(1).is_none(), "all of it is taken");
+        assert!(budget.reserve(&key, 1).is_none(), "all of it is taken");
         assert!(!tally.ran_out());
         // Somebody else has none left, and this one no more than there is.
-        let other = Tally::new(room.clone());
+        let other = Tally::new(budget.clone(), key.clone());
         other.add(1).unwrap();
-        assert!(other.add(BodyRoom::PAGE).is_err());
+        assert!(other.add(PAGE).is_err());
         assert!(other.ran_out());
         // Signs of life are no part of a message, however many there are.
-        let alive = Tally::new(room.clone());
-        for _ in 0..BodyRoom::PAGE {
+        let alive = Tally::new(budget.clone(), key.clone());
+        for _ in 0..PAGE {
             alive.add(10).unwrap();
             alive.forget(10);
         }
         let held = tally.settle();
-        assert!(room.take(1).is_none(), "it is being worked on");
+        assert!(budget.reserve(&key, 1).is_none(), "it is being worked on");
         drop(held);
-        tally.add(3 * BodyRoom::PAGE).unwrap();
+        tally.add(3 * PAGE).unwrap();
         assert!(tally.add(1).is_err());
     }
 }

@@ -102,6 +102,7 @@ pub struct Metrics {
     turned_away: Family<Reason, Counter>,
     connections: Gauge,
     cut_off: Family<Reason, Counter>,
+    connections_refused: Family<Reason, Counter>,
     handshakes: Family<Outcome, Counter>,
     rate_limited: Counter,
     auth_refusals: Family<Reason, Counter>,
@@ -139,6 +140,11 @@ impl Metrics {
                 r,
                 "cut_off",
                 "Streams and connections that were ended for what the caller does or does not do",
+            ),
+            connections_refused: with(
+                r,
+                "connections_refused",
+                "Connections refused or closed because their address has too many",
             ),
             handshakes: with(r, "tls_handshakes", "TLS handshakes, by how they went"),
             rate_limited: with(r, "rate_limited", "Requests refused by the rate limit"),
@@ -198,6 +204,12 @@ impl Metrics {
     /// A request ended before its handler did, or did not reach it.
     pub fn turned_away(&self, reason: &'static str) {
         self.turned_away.get_or_create(&Reason { reason }).inc();
+    }
+
+    /// A connection was refused or closed because its address has too many.
+    pub fn connection_refused(&self, reason: &'static str) {
+        let reason = Reason { reason };
+        self.connections_refused.get_or_create(&reason).inc();
     }
 
     /// A connection is open for as long as the guard lives.

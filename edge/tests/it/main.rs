@@ -2,6 +2,7 @@
 //! to is tested beside the code.
 
 #[cfg(test)]
+mod admission;
 mod connections;
 #[cfg(test)]
 mod floods;

@@ -8,6 +8,7 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
 use interzone_edge::body;
+use interzone_edge::budget::ShareKey;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::TurnedAway;
 use std::sync::Arc;
@@ -88,7 +89,7 @@ fn takes(most: usize) -> Router {
             ..HttpLimits::default()
         };
         let (parts, body) = request.into_parts();
-        match body::read(body, &parts.headers, &limits).await {
+        match body::read(body, &parts.headers, &limits, ShareKey::Unattributed).await {
             Ok(bytes) => (StatusCode::OK, bytes.len().to_string()),
             Err(error) => (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
         }

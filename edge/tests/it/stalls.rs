@@ -7,7 +7,8 @@ use axum::body::{Body, Bytes};
 use axum::routing::get;
 use futures_util::stream;
 use interzone_edge::body::hold;
-use interzone_edge::limits::{BodyRoom, HttpLimits};
+use interzone_edge::budget::{MemoryBudget, ShareKey};
+use interzone_edge::limits::HttpLimits;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -15,14 +16,15 @@ const SHORT: Duration = Duration::from_millis(400);
 const LARGE: usize = 256 * 1024;
 
 /// Large answers that take their part of `answers`, small ones, and one that says something now and then.
-fn app(answers: BodyRoom) -> Router {
+fn app(answers: MemoryBudget) -> Router {
     let large = move || {
         let limits = HttpLimits {
             answers: answers.clone(),
             ..HttpLimits::default()
         };
         async move {
-            hold(vec![b'x'; LARGE], 0, &limits).unwrap_or_else(|_| Bytes::from_static(b"full"))
+            hold(vec![b'x'; LARGE], 0, &limits, &ShareKey::Unattributed)
+                .unwrap_or_else(|_| Bytes::from_static(b"full"))
         }
     };
     let pieces = || async {
@@ -45,7 +47,7 @@ async fn house() -> House {
 }
 
 async fn house_with(stall: Duration) -> House {
-    let answers = BodyRoom::new(4 * LARGE);
+    let answers = MemoryBudget::new(4 * LARGE);
     Plan::new(app(answers.clone()))
         .limits(|limits| {
             limits.stall = stall;

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interzone_edge::body;
+use interzone_edge::budget::ShareKey;
 use interzone_protocol::vocab::{Encoding, Part, PartKind, TaskId};
 use std::sync::Arc;
 use url::form_urlencoded;
@@ -40,7 +41,7 @@ pub(super) async fn download(
 ) -> Response {
     let inline = uri.query() == Some("inline");
     match read(&console, &visitor, &id, &of, index, part).await {
-        Ok(part) => answer(&console, &part, inline)
+        Ok(part) => answer(&console, &visitor, &part, inline)
             .unwrap_or_else(|problem| layout::problem(&console, Some(&visitor), &problem)),
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     }
@@ -79,7 +80,12 @@ async fn read(
     parts.into_iter().nth(number).ok_or_else(nothing)
 }
 
-fn answer(console: &Console, part: &Part, inline: bool) -> Result<Response, Problem> {
+fn answer(
+    console: &Console,
+    visitor: &Visitor,
+    part: &Part,
+    inline: bool,
+) -> Result<Response, Problem> {
     let nothing = || Problem::Nothing("file");
     let kind = part.media_type().unwrap_or("application/octet-stream");
     let (content, fallback) = match part.kind() {
@@ -110,9 +116,10 @@ fn answer(console: &Console, part: &Part, inline: bool) -> Result<Response, Prob
     } else {
         ("attachment", "application/octet-stream".to_owned())
     };
-    let room = body::hold(content, 0, &console.zone.limits);
+    let share = ShareKey::Principal(visitor.caller.principal.as_str().into());
+    let held = body::hold(content, 0, &console.zone.limits, &share);
     let content =
-        room.map_err(|_| Problem::TooLate("There is no room for this now.".to_owned()))?;
+        held.map_err(|_| Problem::TooLate("There is no room for this now.".to_owned()))?;
     let mut response = Body::from(content).into_response();
     let headers = response.headers_mut();
     let way = format!("{way}; filename*=UTF-8''{name}");

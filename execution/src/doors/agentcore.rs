@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
 use axum::routing::{any, get};
 use interzone_edge::auth::Identity;
-use interzone_edge::listener::Peer;
+use interzone_edge::listener::{Peer, Sender};
 use interzone_edge::request::CORRELATION;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -164,7 +164,8 @@ async fn invoke(State(core): State<Arc<AgentCore>>, mut request: Request) -> Res
         AGENTS => AGENTS,
         _ => HTTP,
     };
-    jsonrpc::answer(Arc::clone(&core.zone), request, Some(caller), door).await
+    let sender = request.extensions().get::<Sender>().cloned();
+    jsonrpc::answer(Arc::clone(&core.zone), request, Some(caller), sender, door).await
 }
 
 /// A sign of life.

@@ -10,7 +10,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use interzone_edge::body::{self, BodyError, Room};
+use interzone_edge::body::{self, BodyError};
+use interzone_edge::budget::{Reservation, ShareKey};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::{Peer, TurnedAway};
 use interzone_edge::request::{CORRELATION, Correlation, TraceParent};
@@ -109,26 +110,34 @@ pub(super) fn renamed(response: &mut Response, correlation: Option<&Correlation>
 pub(super) fn in_pieces(
     pieces: Vec<Bytes>,
     limits: &HttpLimits,
+    share: &ShareKey,
 ) -> Result<(Body, usize), BodyError> {
     let size = size_of(&pieces);
-    let pieces = counted(pieces, limits)?
+    let pieces = counted(pieces, limits, share)?
         .into_iter()
         .map(Ok::<_, Infallible>);
     Ok((Body::from_stream(stream::iter(pieces)), size))
 }
 
 /// How many bytes there are.
-pub(super) fn size_of(pieces: &[Bytes]) -> usize {
+fn size_of(pieces: &[Bytes]) -> usize {
     pieces.iter().map(Bytes::len).sum()
 }
 
 /// The same pieces, with their part of the memory for answers until the last of them is sent.
-pub(super) fn counted(pieces: Vec<Bytes>, limits: &HttpLimits) -> Result<Vec<Bytes>, BodyError> {
-    let room = Arc::new(body::room(size_of(&pieces), limits)?);
+pub(super) fn counted(
+    pieces: Vec<Bytes>,
+    limits: &HttpLimits,
+    share: &ShareKey,
+) -> Result<Vec<Bytes>, BodyError> {
+    let Some(reserved) = body::reserve_answer(size_of(&pieces), limits, share)? else {
+        return Ok(pieces);
+    };
+    let reserved = Arc::new(reserved);
     let count = |bytes| {
         Bytes::from_owner(Piece {
             bytes,
-            _room: Arc::clone(&room),
+            _reserved: Arc::clone(&reserved),
         })
     };
     Ok(pieces.into_iter().map(count).collect())
@@ -136,7 +145,7 @@ pub(super) fn counted(pieces: Vec<Bytes>, limits: &HttpLimits) -> Result<Vec<Byt
 
 struct Piece {
     bytes: Bytes,
-    _room: Arc<Room>,
+    _reserved: Arc<Reservation>,
 }
 
 impl AsRef<[u8]> for Piece {
@@ -176,6 +185,7 @@ pub(super) fn refused(error: &WireError, origin: &Origin) -> Response {
 pub fn turned_away(why: TurnedAway, correlation: Correlation) -> Response {
     let error = match why {
         TurnedAway::Busy => errors::unavailable("busy"),
+        TurnedAway::TooManyArriving => errors::unavailable("too_many_arriving"),
         TurnedAway::TooSlow => errors::took_too_long(),
         TurnedAway::BadHost => errors::transport(
             StatusCode::BAD_REQUEST,

@@ -16,6 +16,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use interzone_edge::body::{self, BodyError};
+use interzone_edge::budget::ShareKey;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::telemetry::Open;
 use std::collections::VecDeque;
@@ -112,17 +113,18 @@ impl Caller {
                 Next::Beat => return Some(STILL_HERE),
                 Next::Said(said) => said,
             };
+            let share = self.known.share();
             match said {
                 Said::Nothing => {}
                 Said::Note(note) => {
                     // What is left out is told with the answer.
-                    let _ = put(note, &mut self.said, &self.zone.limits);
+                    let _ = put(note, &mut self.said, &self.zone.limits, &share);
                 }
                 Said::Last(last) => {
-                    if put(last, &mut self.said, &self.zone.limits).is_err() {
+                    if put(last, &mut self.said, &self.zone.limits, &share).is_err() {
                         self.zone.metrics.turned_away("no_room");
                         // A few bytes, which need no memory for answers: the task is asked for later.
-                        let _ = put(live.postponed(), &mut self.said, &self.zone.limits);
+                        let _ = put(live.postponed(), &mut self.said, &self.zone.limits, &share);
                     }
                     self.live = None;
                 }
@@ -133,14 +135,19 @@ impl Caller {
 
 /// Puts a message on its way, with its part of the memory for answers until it is sent. It is one line: all
 /// that others wrote in it is between the quotes of a string.
-fn put(message: Content, said: &mut VecDeque<Bytes>, limits: &HttpLimits) -> Result<(), BodyError> {
+fn put(
+    message: Content,
+    said: &mut VecDeque<Bytes>,
+    limits: &HttpLimits,
+    share: &ShareKey,
+) -> Result<(), BodyError> {
     match message.into_one() {
         Ok(whole) => {
             let event = [&BEGIN, whole.as_slice(), &END].concat();
-            said.push_back(body::hold(event, 0, limits)?);
+            said.push_back(body::hold(event, 0, limits, share)?);
         }
         Err(large) => {
-            let pieces = counted(large.pieces(), limits)?;
+            let pieces = counted(large.pieces(), limits, share)?;
             said.push_back(BEGIN);
             said.extend(pieces);
             said.push_back(END);

@@ -5,7 +5,7 @@ use super::answer::CALLS;
 use super::{answer, call_sse};
 use crate::rpc::content::Content;
 use crate::rpc::errors::{self, WireError};
-use crate::rpc::{self, Origin, Served};
+use crate::rpc::{self, Known, Origin, Served};
 use crate::zone::Zone;
 use axum::BoxError;
 use axum::body::HttpBody as Body;
@@ -15,8 +15,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use interzone_edge::body::{self, BodyError};
-use interzone_edge::listener::Peer;
+use interzone_edge::body::{self, BodyError, BodyReader};
+use interzone_edge::budget::{Reservation, ShareKey};
+use interzone_edge::listener::{Peer, Sender};
 use interzone_edge::request::{CORRELATION, Correlation, TRACEPARENT, TraceParent};
 use interzone_edge::telemetry;
 use std::future::poll_fn;
@@ -38,13 +39,15 @@ pub(super) async fn call(
     request: axum::extract::Request,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    answer(zone, request, peer, CALLS).await
+    let sender = request.extensions().get::<Sender>().cloned();
+    answer(zone, request, peer, sender, CALLS).await
 }
 
 pub(super) fn answer<B: Incoming>(
     zone: Arc<Zone>,
     request: Request<B>,
     peer: Option<Arc<Peer>>,
+    sender: Option<Sender>,
     door: &'static str,
 ) -> impl Future<Output = Response> + Send {
     // What nobody looks at any more goes before there is a future: what that is given takes room in it, and
@@ -72,6 +75,7 @@ pub(super) fn answer<B: Incoming>(
         if method != Method::POST {
             return answer::only("POST", &origin);
         }
+        let body = (body, sender);
         let mut answering = pin!(followed(&zone, &headers, unreadable, body, &origin));
         // Whatever is logged meanwhile says which request it is about.
         poll_fn(|cx| {
@@ -86,7 +90,7 @@ async fn followed<B: Incoming>(
     zone: &Arc<Zone>,
     headers: &HeaderMap,
     unreadable: Unreadable,
-    body: B,
+    body: (B, Option<Sender>),
     origin: &Origin,
 ) -> Response {
     // A span costs more than many an answer, so there is none unless somebody will see it.
@@ -105,7 +109,7 @@ async fn spanned<B: Incoming>(
     zone: &Arc<Zone>,
     headers: &HeaderMap,
     unreadable: Unreadable,
-    body: B,
+    body: (B, Option<Sender>),
     origin: &Origin,
 ) -> Response {
     let span = tracing::info_span!("request", correlation = %origin.correlation);
@@ -127,7 +131,7 @@ async fn within<B: Incoming>(
     zone: &Arc<Zone>,
     headers: &HeaderMap,
     unreadable: Unreadable,
-    body: B,
+    body: (B, Option<Sender>),
     origin: &Origin,
 ) -> Response {
     if let Some(why) = unreadable
@@ -137,33 +141,88 @@ async fn within<B: Incoming>(
         let error = errors::transport(StatusCode::UNSUPPORTED_MEDIA_TYPE, why, "media_type");
         return answer::refused(&error, origin);
     }
-    match body::read_apart(body, headers, &zone.limits).await {
-        // Its room stays taken until it is answered, whether or not the bytes are still there.
-        Ok((bytes, _room)) => {
-            let asked = bytes.len();
-            let mut served = rpc::serve(zone, bytes, headers, origin).await;
-            if let Some((live, Some(known))) = served.live.take() {
-                return call_sse::answer(zone, *live, known, &served, origin);
-            }
-            let Some(content) = served.body.take() else {
-                return answer::served(&served, None, zone.always_200, origin);
-            };
-            let whole = content
-                .into_one()
-                .map(|whole| body::hold(whole, asked, &zone.limits));
-            match whole {
-                Ok(Ok(body)) => answer::served(&served, Some(body.into()), zone.always_200, origin),
-                Ok(Err(error)) => turned_away(zone, &error, origin),
-                Err(large) => in_pieces(zone, &served, large, origin),
-            }
-        }
-        Err(error) => turned_away(zone, &error, origin),
+    // What it takes of the memory for bodies stays taken until it is answered, whether or not the bytes are
+    // still there.
+    let (bytes, _reservation) = match read(zone, headers, body, origin).await {
+        Ok(read) => read,
+        Err(response) => return *response,
+    };
+    let asked = bytes.len();
+    let mut served = rpc::serve(zone, bytes, headers, origin).await;
+    if let Some((live, Some(known))) = served.live.take() {
+        return call_sse::answer(zone, *live, known, &served, origin);
     }
+    let Some(content) = served.body.take() else {
+        return answer::served(&served, None, zone.always_200, origin);
+    };
+    let whole = content
+        .into_one()
+        .map(|whole| body::hold(whole, asked, &zone.limits, &served.share));
+    match whole {
+        Ok(Ok(body)) => answer::served(&served, Some(body.into()), zone.always_200, origin),
+        Ok(Err(error)) => turned_away(zone, &error, origin),
+        Err(large) => in_pieces(zone, &served, large, origin),
+    }
+}
+
+/// Reads the body, or makes the answer to one that is refused. The caller of a body of more than 64 KiB is
+/// authenticated before the rest is read, and the rest counts against its own share.
+async fn read<B: Incoming>(
+    zone: &Zone,
+    headers: &HeaderMap,
+    (body, sender): (B, Option<Sender>),
+    origin: &Origin,
+) -> Result<(Bytes, Option<Reservation>), Box<Response>> {
+    let peer = origin.peer.as_deref();
+    let key = peer.map_or(ShareKey::Unattributed, Peer::share_key);
+    let mut reader = BodyReader::new(body, headers, &zone.limits, key, sender);
+    let refused = |error: BodyError| Box::new(turned_away(zone, &error, origin));
+    if let Err(error) = reader.check_size() {
+        reader.run_out();
+        return Err(refused(error));
+    }
+    // Many others of this address are sending. A caller who can be told apart from them must not suffer for
+    // it; what is wrong with its token is said in its turn.
+    if reader.is_crowded()
+        && let Ok(identity) = Box::pin(Known::identity(zone, headers, peer)).await
+    {
+        reader.authenticated(&identity.principal).map_err(refused)?;
+    }
+    let read = match reader.read_start().await {
+        Ok(true) => return Ok(reader.finish()),
+        Ok(false) => match Box::pin(Known::by(zone, headers, peer)).await {
+            Ok(known) => match reader.authenticated(&known.identity.principal) {
+                Ok(()) => reader.read_rest().await,
+                full => full,
+            },
+            Err(error) => {
+                reader.run_out();
+                return Err(Box::new(unproved(zone, *error, origin)));
+            }
+        },
+        Err(error) => Err(error),
+    };
+    match read {
+        Ok(()) => Ok(reader.finish()),
+        Err(error) => {
+            if matches!(error, BodyError::TooLarge { .. } | BodyError::NoRoom) {
+                reader.run_out();
+            }
+            Err(refused(error))
+        }
+    }
+}
+
+/// The answer to a body that is not read, for its caller could not be authenticated.
+fn unproved(zone: &Zone, error: WireError, origin: &Origin) -> Response {
+    let mut served = rpc::unproved_unread(error);
+    let body = served.body.take().map(Content::joined);
+    answer::served(&served, body.map(Into::into), zone.always_200, origin)
 }
 
 /// An answer with something large in it.
 fn in_pieces(zone: &Zone, served: &Served, content: Content, origin: &Origin) -> Response {
-    match answer::in_pieces(content.pieces(), &zone.limits) {
+    match answer::in_pieces(content.pieces(), &zone.limits, &served.share) {
         Ok((body, size)) => {
             let mut response = answer::served(served, Some(body), zone.always_200, origin);
             let headers = response.headers_mut();

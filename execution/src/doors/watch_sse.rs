@@ -152,7 +152,7 @@ impl Watcher {
             return Some(EXPIRED);
         }
         // Boxed: what it takes to write an event is large, and idle watchers are many.
-        match Box::pin(told(&self.zone, &self.watch, seen)).await {
+        match Box::pin(told(&self.zone, &self.known, &self.watch, seen)).await {
             Ok(told) => Some(told.sse),
             Err(Untold::Hub(_)) => None,
             Err(Untold::NoRoom(_)) => {
@@ -189,15 +189,25 @@ impl Watcher {
 }
 
 /// What was seen, as it is told.
-pub(super) async fn told(zone: &Zone, watch: &Watch, seen: Seen) -> Result<Told, Untold> {
+pub(super) async fn told(
+    zone: &Zone,
+    known: &Known,
+    watch: &Watch,
+    seen: Seen,
+) -> Result<Told, Untold> {
+    let share = known.share();
     match seen {
-        Seen::Event(event) => zone.told.told(&zone.hub, &event, &zone.limits).await,
+        Seen::Event(event) => {
+            zone.told
+                .told(&zone.hub, &event, &zone.limits, &share)
+                .await
+        }
         Seen::Text { run, offset, delta } => {
             let Subject::Task(id) = watch.subject() else {
                 return Ok(Told::nothing());
             };
             match events::text(id, run, offset, &delta) {
-                Some(notice) => Told::early(notice, &zone.limits),
+                Some(notice) => Told::early(notice, &zone.limits, &share),
                 None => Ok(Told::nothing()),
             }
         }

@@ -57,7 +57,8 @@ pub(super) async fn stream(
         Ok(attached) => attached,
         Err(error) => return refused(&error, &origin),
     };
-    let Some((mut response, upgrade)) = upgrade(&mut parts, &zone.limits) else {
+    let share = attached.known.share();
+    let Some((mut response, upgrade)) = upgrade(&mut parts, &zone.limits, share) else {
         let error = errors::transport(
             StatusCode::UPGRADE_REQUIRED,
             "This is a WebSocket; for server-sent events add /events",
@@ -120,7 +121,7 @@ async fn talk(zone: &Zone, mut socket: Socket, attached: Attached, origin: &Orig
                 take(zone, &known, &mut socket, &text, origin).await
             }
             Next::Seen(None) => Err(Some(OVER)),
-            Next::Seen(Some(seen)) => tell(zone, &watch, &mut socket, seen).await,
+            Next::Seen(Some(seen)) => tell(zone, &known, &watch, &mut socket, seen).await,
             Next::Ping if heard => {
                 heard = false;
                 beat = Instant::now() + PING;
@@ -151,7 +152,7 @@ async fn take(
     let text = text.as_bytes();
     match serve_known(zone, known, text, &now(origin)).await {
         Some(answer) => {
-            let answer = body::hold(answer, text.len(), &zone.limits);
+            let answer = body::hold(answer, text.len(), &zone.limits, &known.share());
             let answer = answer.map_err(|_| Some(BUSY))?;
             socket.say(answer).await.map_err(gone)
         }
@@ -171,8 +172,8 @@ fn now(origin: &Origin) -> Origin {
     }
 }
 
-async fn tell(zone: &Zone, watch: &Watch, socket: &mut Socket, seen: Seen) -> Going {
-    let told = Box::pin(told(zone, watch, seen)).await;
+async fn tell(zone: &Zone, known: &Known, watch: &Watch, socket: &mut Socket, seen: Seen) -> Going {
+    let told = Box::pin(told(zone, known, watch, seen)).await;
     let told = told.map_err(|error| match error {
         Untold::Hub(_) => Some(BROKEN),
         Untold::NoRoom(_) => {

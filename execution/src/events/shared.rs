@@ -5,6 +5,7 @@ use super::sse::{self, Frames};
 use super::{Notice, notices};
 use bytes::Bytes;
 use interzone_edge::body::{self, BodyError};
+use interzone_edge::budget::ShareKey;
 use interzone_edge::limits::HttpLimits;
 use interzone_hub::{Event, Hub, HubError, Subject};
 use std::collections::VecDeque;
@@ -30,7 +31,7 @@ pub(crate) enum Untold {
 }
 
 /// An event as it is told. Large ones take their part of the memory for answers until the last clone of
-/// their bytes is dropped.
+/// their bytes is dropped; it counts to the share of the first who asked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     /// Its notifications as server-sent events.
@@ -52,18 +53,32 @@ impl Told {
     }
 
     /// A notification ahead of the log, which has no number yet.
-    pub(crate) fn early(notice: Notice, limits: &HttpLimits) -> Result<Self, Untold> {
+    pub(crate) fn early(
+        notice: Notice,
+        limits: &HttpLimits,
+        share: &ShareKey,
+    ) -> Result<Self, Untold> {
         let frames = sse::unnumbered(&notice);
-        Self::hold(vec![notice], frames, limits)
+        Self::hold(vec![notice], frames, limits, share)
     }
 
-    fn new(notices: Vec<Notice>, seq: u64, limits: &HttpLimits) -> Result<Self, Untold> {
+    fn new(
+        notices: Vec<Notice>,
+        seq: u64,
+        limits: &HttpLimits,
+        share: &ShareKey,
+    ) -> Result<Self, Untold> {
         let frames = sse::frames(&notices, seq);
-        Self::hold(notices, frames, limits)
+        Self::hold(notices, frames, limits, share)
     }
 
-    fn hold(notices: Vec<Notice>, frames: Frames, limits: &HttpLimits) -> Result<Self, Untold> {
-        let hold = |bytes: Vec<u8>| body::hold(bytes, 0, limits).map_err(Untold::NoRoom);
+    fn hold(
+        notices: Vec<Notice>,
+        frames: Frames,
+        limits: &HttpLimits,
+        share: &ShareKey,
+    ) -> Result<Self, Untold> {
+        let hold = |bytes: Vec<u8>| body::hold(bytes, 0, limits, share).map_err(Untold::NoRoom);
         let mut json = Vec::with_capacity(notices.len());
         for (notice, place) in notices.into_iter().zip(frames.json) {
             json.push(match place {
@@ -178,10 +193,11 @@ impl Shared {
         hub: &Hub,
         event: &Event,
         limits: &HttpLimits,
+        share: &ShareKey,
     ) -> Result<Told, Untold> {
         if let interzone_hub::EventBody::Text { .. } = event.body {
             // Each watcher is shown what it has not seen yet, which may differ.
-            return Told::new(notices(hub, event).await?, event.seq, limits);
+            return Told::new(notices(hub, event).await?, event.seq, limits, share);
         }
         let slot = self.slot(event);
         if let Some(told) = slot.get() {
@@ -191,7 +207,7 @@ impl Shared {
         if let Some(told) = slot.get() {
             return Ok(told);
         }
-        let told = Told::new(notices(hub, event).await?, event.seq, limits)?;
+        let told = Told::new(notices(hub, event).await?, event.seq, limits, share)?;
         Ok(slot.put(told))
     }
 
@@ -224,7 +240,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use interzone_edge::limits::BodyRoom;
+    use interzone_edge::budget::{MemoryBudget, Shares};
 
     fn notice(json: Vec<u8>) -> Notice {
         Notice {
@@ -237,13 +253,24 @@ mod tests {
 
     fn limits(bytes: usize) -> HttpLimits {
         HttpLimits {
-            answers: BodyRoom::new(bytes),
+            answers: MemoryBudget::with_shares(
+                bytes,
+                Shares {
+                    address: 1,
+                    principal: 1,
+                },
+            ),
             ..HttpLimits::default()
         }
     }
 
     fn large(limits: &HttpLimits) -> Result<Told, Untold> {
-        Told::new(vec![notice(vec![b'x'; 2 * REMEMBERED])], 1, limits)
+        Told::new(
+            vec![notice(vec![b'x'; 2 * REMEMBERED])],
+            1,
+            limits,
+            &ShareKey::Unattributed,
+        )
     }
 
     #[test]
@@ -263,14 +290,14 @@ mod tests {
     fn messages_are_part_of_the_text_unless_they_have_line_breaks() {
         let limits = limits(0);
         let notices = vec![notice(b"{\"a\":1}".to_vec()), notice(b"{\n}".to_vec())];
-        let told = Told::new(notices, 1, &limits).unwrap();
+        let told = Told::new(notices, 1, &limits, &ShareKey::Unattributed).unwrap();
         let messages: Vec<_> = told.messages().collect();
         assert_eq!(messages, ["{\"a\":1}", "{\n}"]);
         assert!(told.sse.as_ptr_range().contains(&messages[0].as_ptr()));
         // Those with line breaks count by themselves.
         let limits = self::limits(2 * REMEMBERED);
         let broken = [b"{\n".as_slice(), &vec![b' '; REMEMBERED], b"}"].concat();
-        let told = Told::new(vec![notice(broken)], 1, &limits);
+        let told = Told::new(vec![notice(broken)], 1, &limits, &ShareKey::Unattributed);
         assert!(matches!(told, Err(Untold::NoRoom(_))), "{told:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::sse;
 use super::*;
+use interzone_edge::budget::ShareKey;
 use interzone_edge::limits::HttpLimits;
 use interzone_protocol::vocab::TaskId;
 
@@ -44,7 +45,12 @@ fn an_event_without_a_notification_moves_the_place_in_the_log() {
 #[test]
 fn live_text_has_no_number() {
     let id = TaskId::new("t-1").unwrap();
-    let told = Told::early(text(&id, 3, 5, "a\nb").unwrap(), &HttpLimits::default()).unwrap();
+    let told = Told::early(
+        text(&id, 3, 5, "a\nb").unwrap(),
+        &HttpLimits::default(),
+        &ShareKey::Unattributed,
+    )
+    .unwrap();
     assert_eq!(
         text_of(&told.sse),
         "event: interzone.task.text\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"interzone.task.text\",\"params\":{\"taskId\":\"t-1\",\"run\":3,\"offset\":5,\"delta\":\"a\\nb\"}}\n\n"

@@ -4,6 +4,7 @@ use super::errors::{self, WireError};
 use crate::zone::Zone;
 use axum::http::HeaderMap;
 use interzone_edge::auth::{Identity, Refusal, sole_authorization};
+use interzone_edge::budget::ShareKey;
 use interzone_edge::listener::Peer;
 use interzone_hub::Caller;
 use interzone_protocol::acp::Scope;
@@ -17,19 +18,28 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Proves who sent these headers, unless that has been proved on the way here.
+    /// Who sent these headers, unless that has been proved on the way here.
+    pub(crate) async fn identity(
+        zone: &Zone,
+        headers: &HeaderMap,
+        peer: Option<&Peer>,
+    ) -> Result<Arc<Identity>, Refusal> {
+        match peer.and_then(|peer| peer.vouched.clone()) {
+            Some(identity) => Ok(identity),
+            None => {
+                let header = sole_authorization(headers)?;
+                zone.auth.authenticate(header, peer).await
+            }
+        }
+    }
+
+    /// The same, as a caller of the hub or as the error that a refused caller is told.
     pub(crate) async fn by(
         zone: &Zone,
         headers: &HeaderMap,
         peer: Option<&Peer>,
     ) -> Result<Self, Box<WireError>> {
-        let proved = match peer.and_then(|peer| peer.vouched.clone()) {
-            Some(identity) => Ok(identity),
-            None => match sole_authorization(headers) {
-                Ok(header) => zone.auth.authenticate(header, peer).await,
-                Err(refusal) => Err(refusal),
-            },
-        };
+        let proved = Self::identity(zone, headers, peer).await;
         let known = proved.and_then(|identity| {
             let principal = PrincipalId::shared(&identity.principal)
                 .map_err(|_| Refusal::Invalid("unusable_subject"))?;
@@ -46,6 +56,11 @@ impl Known {
                 &zone.metadata_url,
             ))
         })
+    }
+
+    /// To whose share of the memory counts what is sent to this caller, and what it sends.
+    pub(crate) fn share(&self) -> ShareKey {
+        ShareKey::Principal(Arc::clone(&self.identity.principal))
     }
 
     /// Whether the token would be believed again: it may have been taken back meanwhile.

@@ -15,6 +15,7 @@ use futures_util::stream;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, StatusCode};
+use interzone_edge::budget::ShareKey;
 use interzone_edge::socket;
 use serde_json::{Value, json as object};
 use std::sync::Arc;
@@ -182,7 +183,7 @@ pub(super) fn link(shared: &Arc<Shared>, parts: &mut Parts) -> Response {
             "ask apps.connections.open for a way in",
         );
     }
-    match socket::upgrade(parts, &shared.limits) {
+    match socket::upgrade(parts, &shared.limits, ShareKey::Unattributed) {
         Some((response, upgrade)) => {
             tokio::spawn(links::serve(Arc::clone(shared), upgrade));
             response

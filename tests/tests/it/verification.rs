@@ -46,6 +46,7 @@ struct Setup {
     rules: Rules,
     ask: AskOptions,
     workers: WorkerOptions,
+    limits: HttpLimits,
 }
 
 impl Default for Setup {
@@ -65,6 +66,7 @@ impl Default for Setup {
             rules: Rules::default(),
             ask: AskOptions::default(),
             workers,
+            limits: HttpLimits::default(),
         }
     }
 }
@@ -192,7 +194,7 @@ impl World {
             },
             ask: setup.ask,
             reply: ReplyOptions::default(),
-            limits: HttpLimits::default(),
+            limits: setup.limits.clone(),
             audit: Audit::to_file(&self.audit, metrics.clone()).unwrap(),
             metrics: metrics.clone(),
             metrics_public: true,
@@ -200,7 +202,7 @@ impl World {
             stop: stop.clone(),
         });
         let address = ([127, 0, 0, 1], 0).into();
-        let listener = Listener::bind_plain(address, HttpLimits::default(), metrics).await;
+        let listener = Listener::bind_plain(address, setup.limits.clone(), metrics).await;
         let listener = listener.unwrap();
         let url = format!("http://{}", listener.local_addr());
         let workers = Workers::start(&zone, &setup.workers, &CancellationToken::new());

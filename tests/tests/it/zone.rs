@@ -2,6 +2,7 @@
 
 mod batches;
 mod doors;
+mod large_bodies;
 mod methods;
 mod refusals;
 mod streams;

@@ -9,6 +9,8 @@ use subtle::ConstantTimeEq;
 /// How far Slack's clock and ours may be apart, in seconds, either way.
 const WINDOW: u64 = 300;
 const VERSION: &str = "v0";
+/// How many digits a signature has: two for each byte of SHA-256.
+const SIGNATURE_DIGITS: usize = 64;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// The header with the signature.
@@ -39,6 +41,27 @@ pub enum Unsigned {
     Wrong,
 }
 
+/// Checks what can be checked of a request before its body is read: that there is a time, not too far from
+/// ours, and something that could be a signature.
+///
+/// # Errors
+/// The request is not Slack's, whatever its body says.
+pub fn check_headers(
+    secret: &Secret,
+    timestamp: Option<&str>,
+    signature: Option<&str>,
+    now: u64,
+) -> Result<(), Unsigned> {
+    let signature = Signed::read(secret, timestamp, signature, now)?.signature;
+    let digits = signature.strip_prefix(VERSION);
+    let digits = digits.and_then(|rest| rest.strip_prefix('='));
+    let digits = digits.filter(|digits| digits.len() == SIGNATURE_DIGITS);
+    match digits.is_some_and(|digits| digits.bytes().all(|byte| DIGITS.contains(&byte))) {
+        true => Ok(()),
+        false => Err(Unsigned::Wrong),
+    }
+}
+
 /// Checks that a request is Slack's.
 ///
 /// `now` is in seconds since 1970. The signature is compared in a time that does not depend on where it
@@ -53,26 +76,53 @@ pub fn verify(
     body: &[u8],
     now: u64,
 ) -> Result<(), Unsigned> {
-    let secret = Some(secret.expose().trim()).filter(|secret| !secret.is_empty());
-    let secret = secret.ok_or(Unsigned::NoSecret)?;
-    let present = |header: Option<&'_ str>| header.is_some_and(|text| !text.is_empty());
-    if !present(timestamp) || !present(signature) {
-        return Err(Unsigned::Missing);
-    }
-    let (timestamp, signature) = (timestamp.unwrap_or_default(), signature.unwrap_or_default());
-    // `parse` would also take a plus sign.
-    let digits = timestamp.bytes().all(|byte| byte.is_ascii_digit());
-    let sent: u64 = timestamp.parse().map_err(|_| Unsigned::BadTime)?;
-    if !digits {
-        return Err(Unsigned::BadTime);
-    }
-    let off = now.abs_diff(sent);
-    if off > WINDOW {
-        return Err(Unsigned::WrongTime { off });
-    }
+    let Signed {
+        secret,
+        timestamp,
+        signature,
+    } = Signed::read(secret, timestamp, signature, now)?;
     let expected = sign(secret.as_bytes(), timestamp, body).ok_or(Unsigned::Wrong)?;
     let same: bool = expected.as_bytes().ct_eq(signature.as_bytes()).into();
     if same { Ok(()) } else { Err(Unsigned::Wrong) }
+}
+
+/// What a signature is checked with: all of it is there, and its time is good.
+struct Signed<'s> {
+    secret: &'s str,
+    timestamp: &'s str,
+    signature: &'s str,
+}
+
+impl<'s> Signed<'s> {
+    fn read(
+        secret: &'s Secret,
+        timestamp: Option<&'s str>,
+        signature: Option<&'s str>,
+        now: u64,
+    ) -> Result<Self, Unsigned> {
+        let secret = Some(secret.expose().trim()).filter(|secret| !secret.is_empty());
+        let secret = secret.ok_or(Unsigned::NoSecret)?;
+        let present = |header: Option<&'_ str>| header.is_some_and(|text| !text.is_empty());
+        if !present(timestamp) || !present(signature) {
+            return Err(Unsigned::Missing);
+        }
+        let (timestamp, signature) = (timestamp.unwrap_or_default(), signature.unwrap_or_default());
+        // `parse` would also take a plus sign.
+        let digits = timestamp.bytes().all(|byte| byte.is_ascii_digit());
+        let sent: u64 = timestamp.parse().map_err(|_| Unsigned::BadTime)?;
+        if !digits {
+            return Err(Unsigned::BadTime);
+        }
+        let off = now.abs_diff(sent);
+        if off > WINDOW {
+            return Err(Unsigned::WrongTime { off });
+        }
+        Ok(Self {
+            secret,
+            timestamp,
+            signature,
+        })
+    }
 }
 
 /// The signature that Slack would send.
@@ -116,6 +166,24 @@ mod tests {
             Ok(()),
             "a file ends with a line break"
         );
+    }
+
+    #[test]
+    fn headers_are_checked_without_the_body() {
+        let check = |time, signature| {
+            let secret = Secret::new(SECRET);
+            check_headers(&secret, Some(time), Some(signature), NOW)
+        };
+        let other = "v0=0000000000000000000000000000000000000000000000000000000000000000";
+        assert_eq!(check(TIME, SIGNATURE), Ok(()));
+        assert_eq!(check(TIME, other), Ok(()), "only the body can tell");
+        assert_eq!(check("x", other), Err(Unsigned::BadTime));
+        let off = NOW - 1;
+        assert_eq!(check("1", other), Err(Unsigned::WrongTime { off }));
+        for malformed in ["v0=", "v1=00", "x", &other[1..], &other[..66]] {
+            assert_eq!(check(TIME, malformed), Err(Unsigned::Wrong), "{malformed}");
+        }
+        assert_eq!(check(TIME, &SIGNATURE.to_uppercase()), Err(Unsigned::Wrong));
     }
 
     #[test]

@@ -2,12 +2,15 @@
 
 use super::{Setup, World};
 use hmac::{Hmac, KeyInit, Mac};
+use interzone_edge::limits::HttpLimits;
 use interzone_playground::{PlaygroundOptions, seed};
 use interzone_verification::slack::socket::{Ack, Envelopes};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -102,6 +105,61 @@ async fn fault_1_what_is_not_signed_is_not_believed() {
     let (status, _) = send(&world, "/slack/events", &challenge, &[]).await;
     assert_eq!(status, 401);
     assert_eq!(world.store.outbox_depth().await.unwrap(), (0, 0));
+}
+
+/// Opens a connection and sends the head of an event whose body does not come.
+async fn send_head(world: &World, time: u64, signature: &str) -> TcpStream {
+    let address = world.running().url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "POST /slack/events HTTP/1.1\r\nhost: zone\r\ncontent-length: 100000\r\n\
+         x-slack-request-timestamp: {time}\r\nx-slack-signature: {signature}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn requests_with_made_up_signatures_do_not_keep_slack_out() {
+    let world = World::with(Setup {
+        limits: HttpLimits {
+            requests: 2,
+            arriving: 64,
+            ..HttpLimits::default()
+        },
+        ..Setup::default()
+    })
+    .await;
+    let made_up = format!("v0={}", "0".repeat(64));
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(send_head(&world, now(), &made_up).await);
+    }
+    // Four of one address may be arriving; the first four have been ended when they are answered.
+    for stream in &mut open[..4] {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    let body = event("Ev1", "1700000000.000100");
+    let (status, text) = send_signed(&world, "/slack/events", &body).await;
+    assert_eq!((status, text.as_str()), (200, ""));
+    let client = reqwest::Client::new();
+    let ready = client.get(format!("{}/healthz", world.running().url));
+    assert_eq!(ready.send().await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn body_is_not_waited_for_when_its_signature_cannot_be_slacks() {
+    let world = World::new().await;
+    let made_up = format!("v0={}", "0".repeat(64));
+    for (time, signature) in [(now() - 301, &*made_up), (now(), "v0=x"), (now(), "")] {
+        let mut stream = send_head(&world, time, signature).await;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use super::{Events, Setup, World, completed, text};
 use futures_util::{SinkExt, StreamExt};
 use http::StatusCode;
-use interzone_edge::limits::{BodyRoom, HttpLimits};
+use interzone_edge::budget::MemoryBudget;
+use interzone_edge::limits::HttpLimits;
 use interzone_hub::{Outcome, Output};
 use interzone_protocol::acp::{Scope, codes};
 use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part};
@@ -274,7 +275,7 @@ async fn open_socket(
 #[tokio::test]
 async fn messages_on_sockets_share_the_room_of_bodies() {
     let limits = HttpLimits {
-        bodies: BodyRoom::new(200_000),
+        bodies: MemoryBudget::new(200_000),
         ..HttpLimits::default()
     };
     let world = World::with(Setup {

@@ -8,6 +8,7 @@ use crate::slack::tokens::BotToken;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
+use interzone_edge::budget::ShareKey;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::Listener;
 use interzone_edge::telemetry::Metrics;
@@ -471,7 +472,7 @@ async fn over_tls_the_socket_is_opened_with_the_trust_that_is_configured() {
     let port = door.local_addr().port();
     let answer = move |request: axum::extract::Request| {
         let (mut parts, _) = request.into_parts();
-        let upgraded = interzone_edge::socket::upgrade(&mut parts, &limits);
+        let upgraded = interzone_edge::socket::upgrade(&mut parts, &limits, ShareKey::Unattributed);
         async move {
             let Some((response, upgrade)) = upgraded else {
                 let link = format!("wss://localhost:{port}/link");

@@ -1,0 +1,159 @@
+//! Bodies that are large: who sends them is checked before they are read, and they count against the sender.
+
+use super::{Setup, World, text};
+use interzone_edge::budget::MemoryBudget;
+use interzone_edge::limits::HttpLimits;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+const PAGE: usize = MemoryBudget::PAGE;
+const LENGTH: usize = 3 * PAGE;
+
+/// A zone with memory for sixteen pages of bodies: a principal has four of them.
+async fn world() -> World {
+    World::with(Setup {
+        limits: HttpLimits {
+            bodies: MemoryBudget::new(16 * PAGE),
+            ..HttpLimits::default()
+        },
+        ..Setup::default()
+    })
+    .await
+}
+
+/// The head of a call with a body of [`LENGTH`].
+fn head(token: Option<&str>, announced: bool) -> String {
+    let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+    let length = match announced {
+        true => format!("content-length: {LENGTH}"),
+        false => "transfer-encoding: chunked".to_owned(),
+    };
+    format!(
+        "POST /jsonrpc HTTP/1.1\r\nhost: zone.test\r\ncontent-type: application/json\r\n{}{length}\r\n\r\n",
+        token.unwrap_or_default()
+    )
+}
+
+/// Sends a head and all of its body but the last byte.
+async fn send_but_a_byte(world: &World, token: Option<&str>) -> DuplexStream {
+    let mut stream = (world.connect)();
+    stream
+        .write_all(head(token, true).as_bytes())
+        .await
+        .unwrap();
+    let body = vec![b' '; LENGTH - 1];
+    stream.write_all(&body).await.unwrap();
+    stream
+}
+
+/// What is answered: the status, and the JSON.
+async fn answered(stream: &mut DuplexStream) -> (u16, Value) {
+    let mut answer = Vec::new();
+    loop {
+        let mut piece = vec![0; 4096];
+        let read = stream.read(&mut piece).await.unwrap();
+        answer.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n")
+            && let Ok(body) = serde_json::from_str(body)
+        {
+            let status = head.split(' ').nth(1).unwrap();
+            return (status.parse().unwrap(), body);
+        }
+        assert!(read > 0, "no answer: {text}");
+    }
+}
+
+/// A call of 100 KB.
+async fn create_large(world: &World, token: &str) -> (u16, Value) {
+    let params = json!({"initialMessage": text(&"x".repeat(100_000))});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.create", "params": params});
+    let body = call.to_string();
+    let mut stream = (world.connect)();
+    let head = head(Some(token), true).replace(
+        &format!("content-length: {LENGTH}"),
+        &format!("content-length: {}", body.len()),
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    answered(&mut stream).await
+}
+
+#[tokio::test]
+async fn bodies_without_a_token_take_no_memory_from_others() {
+    let world = world().await;
+    let token = world.token("alice").await;
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(send_but_a_byte(&world, None).await);
+    }
+    let (status, answer) = create_large(&world, &token).await;
+    assert_eq!(status, 200, "{answer}");
+    for stream in &mut open {
+        let (status, answer) = answered(stream).await;
+        assert_eq!(status, 401, "{answer}");
+        assert_eq!(answer["id"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn token_is_judged_before_the_rest_of_a_large_body_is_read() {
+    let world = world().await;
+    let expired = world.token("alice").await;
+    world
+        .clock
+        .advance(std::time::Duration::from_secs(24 * 3_600));
+    for token in [None, Some("rubbish"), Some(&*expired)] {
+        let mut stream = (world.connect)();
+        stream
+            .write_all(head(token, true).as_bytes())
+            .await
+            .unwrap();
+        let (status, answer) = answered(&mut stream).await;
+        assert_eq!(status, 401, "{token:?} {answer}");
+
+        // Without a length, once more than the start has come.
+        let mut stream = (world.connect)();
+        stream
+            .write_all(head(token, false).as_bytes())
+            .await
+            .unwrap();
+        let chunk = format!("{:x}\r\n{}\r\n", PAGE + 1, " ".repeat(PAGE + 1));
+        stream.write_all(chunk.as_bytes()).await.unwrap();
+        let (status, answer) = answered(&mut stream).await;
+        assert_eq!(status, 401, "{token:?} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn small_body_that_is_no_json_is_told_so_whatever_its_token() {
+    let world = world().await;
+    let (status, _, body) = world.post("rubbish", "{".repeat(PAGE)).await;
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (status.as_u16(), &answer["error"]["code"]),
+        (400, &json!(-32700))
+    );
+}
+
+#[tokio::test]
+async fn large_bodies_of_one_principal_leave_memory_for_others() {
+    let world = world().await;
+    let (alice, bob) = (world.token("alice").await, world.token("bob").await);
+    let mut open = Vec::new();
+    for _ in 0..6 {
+        open.push(send_but_a_byte(&world, Some(&alice)).await);
+    }
+    let mut refused = 0;
+    // The first is alice's alone; what does not fit into her share is refused.
+    for stream in &mut open[1..] {
+        let (status, answer) = answered(stream).await;
+        assert_eq!(status, 503, "{answer}");
+        refused += 1;
+    }
+    assert_eq!(refused, 5);
+    let (status, answer) = create_large(&world, &bob).await;
+    assert_eq!(status, 200, "{answer}");
+    open[0].write_all(b" ").await.unwrap();
+    assert_eq!(answered(&mut open[0]).await.0, 400, "nothing but spaces");
+}
