@@ -625,8 +625,26 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
             ),
             ("media_type", "not `application/json`, or packed"),
             ("too_large", "over `limits.body`"),
-            ("no_room", "too many large bodies at once"),
+            ("no_room", "too many large bodies, answers or watched events at once"),
             ("broken_body", "the caller went away in the middle"),
+        ],
+    ),
+    (
+        "interzone_cut_off",
+        "reason",
+        &[
+            (
+                "stream_stalled",
+                "a stream of HTTP/2 was reset: less than 1 KiB/s of its answer was read over `limits.stall_time`",
+            ),
+            (
+                "connection_stalled",
+                "the same for a whole connection, or for a small answer whose end was already queued",
+            ),
+            (
+                "frame_flood",
+                "an HTTP/2 connection was closed: too many frames that ask for nothing",
+            ),
         ],
     ),
     (
