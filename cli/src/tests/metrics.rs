@@ -23,6 +23,8 @@ pub(super) fn all() -> BTreeMap<String, Metric> {
     let metrics = Metrics::new();
     metrics.request("a", "b", 0.1);
     metrics.turned_away("a");
+    metrics.connection_refused("a");
+    metrics.cut_off("a", 1);
     metrics.handshake("a");
     metrics.rate_limited();
     metrics.auth_refused("a");

@@ -270,7 +270,11 @@ pub(super) const LOGGED: Told = &[
     ),
     (
         "too_slow",
-        "A body that took longer than `limits.body_time`, or a call longer than `limits.request_time`.",
+        "A body that took longer than `limits.body_time` or was slower than `limits.body_rate`, or a call longer than `limits.request_time`.",
+    ),
+    (
+        "too_many_arriving",
+        "So many bodies are arriving that this one was ended. By one address: an attack, or callers behind a proxy: see [behind a proxy](../deploy.md#behind-a-proxy).",
     ),
     (
         "broken_body",
@@ -614,8 +618,12 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
         &[
             ("busy", "more than `limits.requests` at once"),
             (
+                "too_many_arriving",
+                "ended while its body was arriving: more than `limits.arriving` at once, or the share of its address",
+            ),
+            (
                 "too_slow",
-                "longer than `limits.request_time`, or a body longer than `limits.body_time`",
+                "longer than `limits.request_time`, or a body that took longer than `limits.body_time` or was slower than `limits.body_rate`",
             ),
             ("bad_host", "no, two, or a malformed `Host`"),
             ("unreadable", "no request of HTTP/1.1"),
@@ -625,7 +633,10 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
             ),
             ("media_type", "not `application/json`, or packed"),
             ("too_large", "over `limits.body`"),
-            ("no_room", "too many large bodies, answers or watched events at once"),
+            (
+                "no_room",
+                "too many large bodies, answers or watched events at once, of all callers or of this one",
+            ),
             ("broken_body", "the caller went away in the middle"),
         ],
     ),
@@ -644,6 +655,20 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
             (
                 "frame_flood",
                 "an HTTP/2 connection was closed: too many frames that ask for nothing",
+            ),
+        ],
+    ),
+    (
+        "interzone_connections_refused",
+        "reason",
+        &[
+            (
+                "displaced",
+                "closed for a newer one of the same address, which has its share of `limits.connections`; it was not in use",
+            ),
+            (
+                "address_share",
+                "refused: all others of the same address are in use, and are its share of `limits.connections`",
             ),
         ],
     ),

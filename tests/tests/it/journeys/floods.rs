@@ -222,3 +222,52 @@ async fn answers_that_nobody_reads_do_not_pile_up() {
         "{before} KiB became {after} KiB"
     );
 }
+
+/// Heads of calls whose bodies never come, by many connections of one address and without a token, do not
+/// keep other callers out, nor those who look whether the zone is well.
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_without_bodies_do_not_keep_callers_out() {
+    let zone = Setup::new().start().await;
+    zone.serves().await;
+    let before = memory(&zone);
+    let mut call = head(POST, "/jsonrpc");
+    // `content-type` is entry 31 of the static table.
+    call.extend([0x0f, 0x10, 16]);
+    call.extend(b"application/json");
+    let mut open = Vec::new();
+    for _ in 0..17 {
+        let mut stream = connect(&zone).await;
+        let heads: Vec<u8> = (0..256)
+            .flat_map(|number| frame(HEADERS, END_HEADERS, odd(number), &call))
+            .collect();
+        stream.write_all(&heads).await.unwrap();
+        // That the zone has read all of it is told by its answer to this.
+        stream
+            .write_all(&frame(PING, 0, 0, b"lifesign"))
+            .await
+            .unwrap();
+        soon("an answer", heard_ping(&mut stream)).await;
+        open.push(stream);
+    }
+    zone.serves().await;
+    assert_eq!(zone.get("/readyz").await.status, 200);
+    let after = memory(&zone);
+    assert!(
+        after < before + 64 * 1024,
+        "{before} KiB became {after} KiB"
+    );
+}
+
+/// Reads until a ping is answered.
+async fn heard_ping(stream: &mut TlsStream<TcpStream>) {
+    loop {
+        let mut header = [0; 9];
+        stream.read_exact(&mut header).await.unwrap();
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+        let mut payload = vec![0; usize::try_from(length).unwrap()];
+        stream.read_exact(&mut payload).await.unwrap();
+        if header[3] == PING {
+            return;
+        }
+    }
+}
