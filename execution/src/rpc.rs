@@ -21,6 +21,7 @@ pub(crate) mod zone;
 
 pub(crate) use context::{Context, Reply};
 pub(crate) use known::Known;
+pub(crate) use rejected::unproved_unread;
 
 use crate::zone::Zone;
 use axum::http::{HeaderMap, StatusCode};
@@ -135,7 +136,7 @@ pub(crate) async fn serve(
             }
             served
         }
-        Err(error) => unproved(&parsed, *error),
+        Err(error) => rejected::unproved(&parsed, *error),
     }
 }
 
@@ -149,33 +150,6 @@ pub(crate) async fn serve_known(
     let parsed = parse(frame, &Door { batch: zone.batch });
     let served = answer(zone, Some(known), parsed, origin, None).await;
     served.body.map(Content::joined)
-}
-
-/// The answer to a request that is not read, because its caller could not be authenticated.
-pub(crate) fn unproved_unread(error: WireError) -> Served {
-    refuse_unproved(None, error)
-}
-
-/// What is told to somebody who has not proved who they are.
-fn unproved(parsed: &Parsed<'_>, error: WireError) -> Served {
-    let request = match parsed {
-        Parsed::One(Ok(Message::Request(request))) => Some(request),
-        _ => None,
-    };
-    refuse_unproved(request, error)
-}
-
-fn refuse_unproved(request: Option<&Request<'_>>, error: WireError) -> Served {
-    let dialect = request.and_then(|request| Dialect::of_method(request.method()));
-    let error = match dialect {
-        Some(Dialect::Zone) => errors::zone::dressed(error),
-        _ => error,
-    };
-    let body = rejected::unproved(request.and_then(|request| request.id().cloned()), &error);
-    Served {
-        error: Some(Box::new(error.clone())),
-        ..Served::new(error.http, Some(Content::new(body, Vec::new())))
-    }
 }
 
 /// Serves what was parsed. Without somebody known there is nothing but a rejection in it.

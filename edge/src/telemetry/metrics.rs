@@ -144,11 +144,7 @@ impl Metrics {
                 "cut_off",
                 "Streams and connections that were ended for what the caller does or does not do",
             ),
-            connections_refused: with(
-                r,
-                "connections_refused",
-                "Connections refused or closed because their address has too many",
-            ),
+            connections_refused: with(r, "connections_refused", "Connections over address shares"),
             handshakes: with(r, "tls_handshakes", "TLS handshakes, by how they went"),
             rate_limited: with(r, "rate_limited", "Requests refused by the rate limit"),
             auth_refusals: with(r, "auth_refusals", "Requests without a good token"),

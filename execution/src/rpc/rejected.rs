@@ -1,10 +1,13 @@
 //! Messages that the envelope turns away. Which dialect they would have been is often not known, so what
 //! is told of them has what any dialect asks for.
 
+use super::Served;
+use super::content::Content;
 use super::errors::WireError;
-use super::errors::zone::of_word;
+use super::errors::zone::{dressed, of_word};
 use axum::http::StatusCode;
-use interzone_jsonrpc::{ErrorCode, RawJson, Rejection, RequestId, Response};
+use interzone_jsonrpc::{ErrorCode, Message, Parsed, RawJson, Rejection, RequestId, Response};
+use interzone_protocol::Dialect;
 use interzone_protocol::zone::ErrorWord;
 
 /// The answer that is due, if one is.
@@ -36,9 +39,31 @@ fn word(code: ErrorCode) -> ErrorWord {
     }
 }
 
-/// The answer to a request whose sender has not proved who they are.
-pub(super) fn unproved(id: Option<RequestId<'_>>, error: &WireError) -> Vec<u8> {
+/// What is told to a caller who has not proved who they are.
+pub(super) fn unproved(parsed: &Parsed<'_>, error: WireError) -> Served {
+    let request = match parsed {
+        Parsed::One(Ok(Message::Request(request))) => Some(request),
+        _ => None,
+    };
+    let dialect = request.and_then(|request| Dialect::of_method(request.method()));
+    let error = match dialect {
+        Some(Dialect::Zone) => dressed(error),
+        _ => error,
+    };
+    refused(request.and_then(|request| request.id().cloned()), error)
+}
+
+/// The same where the request was not read, so that neither its id nor its dialect is known. It has what any
+/// dialect asks for.
+pub(crate) fn unproved_unread(error: WireError) -> Served {
+    refused(None, dressed(error))
+}
+
+fn refused(id: Option<RequestId<'_>>, error: WireError) -> Served {
     let mut body = Vec::new();
     Response::failure(id, error.error()).write_to(&mut body);
-    body
+    Served {
+        error: Some(Box::new(error.clone())),
+        ..Served::new(error.http, Some(Content::new(body, Vec::new())))
+    }
 }

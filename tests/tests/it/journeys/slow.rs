@@ -2,7 +2,7 @@
 //! nothing and see nothing twice.
 
 use super::soon;
-use super::wire::tls;
+use super::wire::{Raw, tls};
 use super::zone::{Setup, Zone, said};
 use futures_util::StreamExt;
 use rustls::pki_types::ServerName;
@@ -162,4 +162,41 @@ async fn whoever_does_not_read_is_cut_off_and_holds_nobody_up() {
         .await;
     seen.extend(rest.await.unwrap());
     assert_eq!(seen, all, "by WebSocket: no gap, no double");
+}
+
+/// The head of a call whose body waits until the zone asks for it.
+async fn call_in_two_steps(zone: &Zone, token: Option<&str>, length: usize) -> Raw {
+    let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+    let head = format!(
+        "POST /jsonrpc HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{}\
+         content-length: {length}\r\nexpect: 100-continue\r\n\r\n",
+        token.unwrap_or_default()
+    );
+    let mut raw = zone.raw().await;
+    raw.send(head.as_bytes()).await;
+    assert_eq!(raw.reply().await.unwrap().status, 100);
+    raw
+}
+
+/// When an address has as many unfinished calls as it may, those with a good token are not among them.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_with_a_token_is_not_ended_for_others_of_its_address() {
+    let zone = Setup::new().set("limits.arriving", 32).start().await;
+    let token = zone.token("anna");
+    let id = zone.create(&token, "demo", "echo hello").await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.get", "params": {"taskId": id}});
+    let call = call.to_string();
+    let mut others = vec![call_in_two_steps(&zone, None, 10).await];
+    let mut own = call_in_two_steps(&zone, Some(&token), call.len()).await;
+    for _ in 0..8 {
+        others.push(call_in_two_steps(&zone, None, 10).await);
+    }
+    for other in &mut others[..7] {
+        let reply = other.reply().await.unwrap();
+        assert_eq!(reply.status, 503, "{reply:?}");
+        assert_eq!(reply.headers["connection"], "close");
+    }
+    own.send(call.as_bytes()).await;
+    let reply = own.reply().await.unwrap();
+    assert_eq!(reply.status, 200, "{reply:?}");
 }
