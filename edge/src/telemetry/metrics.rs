@@ -3,9 +3,6 @@
 //! Every label has a known, small set of values: words of ours, or names from the configuration.
 //! Nothing that a caller sends becomes a label, for each new value is memory for ever.
 
-#[cfg(test)]
-mod tests;
-
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -355,3 +352,6 @@ fn set(family: &Family<State, Gauge>, state: &'static str, value: u64) {
         .get_or_create(&State { state })
         .set(i64::try_from(value).unwrap_or(i64::MAX));
 }
+
+#[cfg(test)]
+mod tests;
