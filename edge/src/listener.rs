@@ -8,8 +8,10 @@ mod addresses;
 mod admission;
 mod arriving;
 mod connection;
+mod frames;
 mod pulse;
 mod service;
+mod transfer;
 mod unread;
 mod wire;
 
@@ -320,7 +322,11 @@ async fn sweep(shared: Arc<Shared>, over: CancellationToken) {
     loop {
         tokio::select! {
             () = over.cancelled() => return,
-            _ = clock.tick() => shared.pulses.sweep(limits, tokio::time::Instant::now()),
+            _ = clock.tick() => {
+                let stalled = shared.pulses.sweep(limits, tokio::time::Instant::now());
+                shared.metrics.cut_off("stream_stalled", stalled.streams);
+                shared.metrics.cut_off("connection_stalled", stalled.connections);
+            }
         }
     }
 }

@@ -16,14 +16,20 @@ use http::{Response, StatusCode};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 /// Room for reading and for writing. Sockets are many, and mostly idle.
 const BUFFER: usize = 8 * 1024;
+/// A longer message is sent in frames of this many bytes (RFC 6455, 5.4). The WebSocket library copies each
+/// frame and keeps the room for it, so whole messages would hold their size twice, and again when idle.
+const FRAME: usize = 64 * 1024;
 /// What a caller's ping or pong has beside its payload: two bytes and the mask (RFC 6455, 5.2).
 const CONTROL_HEAD: usize = 6;
 
@@ -32,6 +38,7 @@ pub struct Upgrade {
     on: OnUpgrade,
     tally: Arc<Tally>,
     most: usize,
+    stall: Duration,
 }
 
 /// Something that came.
@@ -61,7 +68,7 @@ impl Text {
     }
 }
 
-/// The other side is gone, or what was to be said is no text.
+/// The other side is gone or does not read, or what was to be said is no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the socket is closed: open another")]
 pub struct Gone;
@@ -70,6 +77,8 @@ pub struct Gone;
 pub struct Socket {
     inner: WebSocketStream<Counted<TokioIo<Upgraded>>>,
     tally: Arc<Tally>,
+    /// How long the other side may take to read one frame.
+    stall: Duration,
 }
 
 /// The answer to a request for a WebSocket, and the socket that it becomes once the answer is sent;
@@ -100,6 +109,7 @@ pub fn upgrade(
         on,
         tally: Tally::new(limits.bodies.clone(), share),
         most: limits.body,
+        stall: limits.stall,
     };
     Some((response, upgrade))
 }
@@ -118,6 +128,7 @@ impl Upgrade {
         Some(Socket {
             inner,
             tally: self.tally,
+            stall: self.stall,
         })
     }
 }
@@ -143,13 +154,25 @@ impl Socket {
         }
     }
 
-    /// Says something in text. The bytes are shared with whoever else is told the same.
+    /// Says something in text. The bytes are shared with whoever else is told the same. Each frame of it has
+    /// the stall time of the limits to be read.
     ///
     /// # Errors
-    /// The other side is gone.
+    /// The other side is gone, or does not read.
     pub async fn say(&mut self, text: Bytes) -> Result<(), Gone> {
         let text = Utf8Bytes::try_from(text).map_err(|_| Gone)?;
-        self.send(Message::Text(text)).await
+        if text.len() <= FRAME {
+            return self.send(Message::Text(text)).await;
+        }
+        let mut rest = Bytes::from(text);
+        let mut kind = Data::Text;
+        while !rest.is_empty() {
+            let frame = rest.split_to(FRAME.min(rest.len()));
+            let frame = Frame::message(frame, OpCode::Data(kind), rest.is_empty());
+            self.send(Message::Frame(frame)).await?;
+            kind = Data::Continue;
+        }
+        Ok(())
     }
 
     /// Asks for a sign of life.
@@ -173,6 +196,9 @@ impl Socket {
     }
 
     async fn send(&mut self, message: Message) -> Result<(), Gone> {
-        self.inner.send(message).await.map_err(|_| Gone)
+        match timeout(self.stall, self.inner.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Gone),
+        }
     }
 }

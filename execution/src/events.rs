@@ -6,7 +6,7 @@
 mod shared;
 mod sse;
 
-pub(crate) use shared::{Shared, Told};
+pub(crate) use shared::{Shared, Told, Untold};
 
 use crate::rpc::acp::convert;
 use bytes::Bytes;

@@ -1,5 +1,6 @@
 //! The log: every change of a task or stream is an event with a sequence number.
 
+use crate::limits::size_of_parts;
 use crate::packed::Packed;
 use interzone_protocol::vocab::{
     Artifact, Message, PrincipalId, StreamId, StreamState, TaskId, TaskState, Timestamp,
@@ -136,6 +137,24 @@ pub enum EventBody {
 }
 
 impl EventBody {
+    /// About how many bytes it takes in memory: what was said, without contents that are kept apart.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_message = |message: &Packed<Message>| size_of_parts(message.without_large().parts());
+        match self {
+            Self::Created { message }
+            | Self::State {
+                message: Some(message),
+                ..
+            }
+            | Self::Message { message, .. }
+            | Self::Chunk { chunk: message, .. } => of_message(message),
+            Self::Artifact { artifact, .. } => size_of_parts(artifact.without_large().parts()),
+            Self::Text { delta, .. } => delta.len(),
+            Self::Status { text } => text.len(),
+            Self::State { message: None, .. } | Self::StreamState { .. } => 0,
+        }
+    }
+
     /// As JSON text, as serde writes it. That a task was made is written by hand, for it is said of every task, beside
     /// its first message, whose text may be there already.
     ///

@@ -24,6 +24,7 @@ pub(super) fn all() -> BTreeMap<String, Metric> {
     metrics.request("a", "b", 0.1);
     metrics.turned_away("a");
     metrics.connection_refused("a");
+    metrics.cut_off("a", 1);
     metrics.handshake("a");
     metrics.rate_limited();
     metrics.auth_refused("a");

@@ -635,9 +635,27 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
             ("too_large", "over `limits.body`"),
             (
                 "no_room",
-                "too many large bodies or answers at once, of all callers or of this one",
+                "too many large bodies, answers or watched events at once, of all callers or of this one",
             ),
             ("broken_body", "the caller went away in the middle"),
+        ],
+    ),
+    (
+        "interzone_cut_off",
+        "reason",
+        &[
+            (
+                "stream_stalled",
+                "a stream of HTTP/2 was reset: less than 1 KiB/s of its answer was read over `limits.stall_time`",
+            ),
+            (
+                "connection_stalled",
+                "the same for a whole connection, or for a small answer whose end was already queued",
+            ),
+            (
+                "frame_flood",
+                "an HTTP/2 connection was closed: too many frames that ask for nothing",
+            ),
         ],
     ),
     (

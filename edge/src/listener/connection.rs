@@ -2,8 +2,10 @@
 //! HTTP/2 as the two sides agreed.
 
 use super::addresses::Entered;
+use super::frames::CountedFrames;
 use super::pulse::{Order, Pulse};
 use super::service::Desk;
+use super::transfer::StreamExecutor;
 use super::unread::Explained;
 use super::wire::Wire;
 use super::{Peer, Shared};
@@ -12,7 +14,7 @@ use crate::limits::HttpLimits;
 use axum::Router;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use sha2::{Digest, Sha256};
 use std::future::{Future, poll_fn};
@@ -61,7 +63,6 @@ const HYPER_HEADERS: usize = 100;
 /// How HTTP is spoken, decided once for all connections.
 pub(super) struct Protocols {
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
 }
 
 impl Protocols {
@@ -76,7 +77,12 @@ impl Protocols {
         if limits.headers != HYPER_HEADERS {
             http1.max_headers(limits.headers);
         }
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        Self { http1 }
+    }
+
+    /// HTTP/2 on a connection whose streams `executor` runs.
+    fn http2(limits: &HttpLimits, executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
+        let mut http2 = http2::Builder::new(executor);
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.streams)
@@ -89,7 +95,7 @@ impl Protocols {
             .max_local_error_reset_streams(64)
             .keep_alive_interval(limits.ping)
             .keep_alive_timeout(limits.ping);
-        Self { http1, http2 }
+        http2
     }
 }
 
@@ -195,8 +201,10 @@ fn speak(
     shared: Arc<Shared>,
     pulse: Arc<Pulse>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let executor = multiplexed.then(StreamExecutor::default);
     let desk = Arc::new(Desk {
         app,
+        streams: executor.clone(),
         prefix: AddressPrefix::from_address(peer.address.ip()),
         peer: Arc::new(peer),
         pulse: Arc::clone(&pulse),
@@ -206,9 +214,11 @@ fn speak(
     pulse.drive(multiplexed);
     // An error is about one caller, who knows it already: there is nothing to do and, as callers can
     // make as many as they like, nothing to log.
-    if multiplexed {
-        let io = TokioIo::new(stream);
-        let connection = Box::pin(shared.protocols.http2.serve_connection(io, service));
+    if let Some(executor) = executor {
+        let frames = CountedFrames::new(stream, Arc::clone(&shared.metrics));
+        let io = TokioIo::new(frames);
+        let http2 = Protocols::http2(&shared.limits, executor);
+        let connection = Box::pin(http2.serve_connection(io, service));
         Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))
     } else {
         let io = TokioIo::new(Explained::new(

@@ -4,11 +4,12 @@
 #[cfg(test)]
 mod tests;
 
+use super::transfer::{Checked, Pace, Transfer};
 use crate::limits::HttpLimits;
 use futures_util::task::AtomicWaker;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 use tokio::time::Instant;
 
@@ -36,8 +37,12 @@ pub(super) struct Pulse {
     begun: AtomicU32,
     /// Something of the next request's head has come.
     reading: AtomicBool,
-    /// Counts the times that the other side stopped reading; odd while it does not read.
-    stalls: AtomicU32,
+    /// The other side does not read: the system takes no more bytes for it.
+    blocked: AtomicBool,
+    /// Bytes that the system took.
+    written: AtomicU64,
+    /// The responses of an HTTP/2 connection that have begun, by their address.
+    transfers: Mutex<HashMap<usize, Weak<Transfer>>>,
     /// HTTP is spoken. It is not during the handshake, nor when the socket has become a WebSocket.
     driven: AtomicBool,
     /// It is HTTP/2, which is always reading: answers to our own pings, for one.
@@ -53,7 +58,9 @@ impl Pulse {
             sending: AtomicU32::new(0),
             begun: AtomicU32::new(0),
             reading: AtomicBool::new(false),
-            stalls: AtomicU32::new(0),
+            blocked: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            transfers: Mutex::default(),
             driven: AtomicBool::new(false),
             multiplexed: AtomicBool::new(false),
         }
@@ -69,11 +76,14 @@ impl Pulse {
         }
     }
 
-    pub(super) fn give(&self, order: Order) {
+    /// Whether the order is a new one.
+    pub(super) fn give(&self, order: Order) -> bool {
         let new = order as u8;
-        if self.order.fetch_max(new, Ordering::AcqRel) < new {
+        let is_new = self.order.fetch_max(new, Ordering::AcqRel) < new;
+        if is_new {
             self.waker.wake();
         }
+        is_new
     }
 
     /// A request begins, and runs for as long as the guard lives.
@@ -115,12 +125,43 @@ impl Pulse {
         }
     }
 
-    /// The other side takes (or no longer takes) what we send.
-    pub(super) fn flows(&self, flows: bool) {
-        let stalls = self.stalls.load(Ordering::Relaxed);
-        if (stalls & 1 == 1) == flows {
-            self.stalls.store(stalls.wrapping_add(1), Ordering::Relaxed);
-        }
+    /// The system took so many bytes for the other side.
+    pub(super) fn add_written(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        // One task writes at a time.
+        let written = self.written.load(Ordering::Relaxed).wrapping_add(bytes);
+        self.written.store(written, Ordering::Relaxed);
+        self.blocked.store(false, Ordering::Relaxed);
+    }
+
+    /// The other side does not read what we send.
+    pub(super) fn block(&self) {
+        self.blocked.store(true, Ordering::Relaxed);
+    }
+
+    fn lock_transfers(&self) -> MutexGuard<'_, HashMap<usize, Weak<Transfer>>> {
+        self.transfers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A response begins to be sent.
+    pub(super) fn add_transfer(&self, transfer: &Arc<Transfer>) {
+        let address = Arc::as_ptr(transfer).addr();
+        self.lock_transfers()
+            .insert(address, Arc::downgrade(transfer));
+    }
+
+    /// A response is being dropped.
+    pub(super) fn remove_transfer(&self, transfer: &Transfer) {
+        let address = std::ptr::from_ref(transfer).addr();
+        self.lock_transfers().remove(&address);
+    }
+
+    /// How many responses are being sent.
+    #[cfg(test)]
+    pub(super) fn transfers(&self) -> usize {
+        self.lock_transfers().len()
     }
 
     /// HTTP begins on the connection; from here on its requests are timed.
@@ -156,7 +197,14 @@ struct Seen {
     begun: u32,
     quiet_since: Option<Instant>,
     head_since: Option<Instant>,
-    stall: Option<(u32, Instant)>,
+    pace: Pace,
+}
+
+/// How many were ended by a sweep because what was sent was not read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stalled {
+    pub(super) streams: u64,
+    pub(super) connections: u64,
 }
 
 #[derive(Default)]
@@ -192,7 +240,7 @@ impl Pulses {
             begun: 0,
             quiet_since: None,
             head_since: None,
-            stall: None,
+            pace: Pace::default(),
         };
         list.seen.insert(id, seen);
         Entry {
@@ -206,33 +254,76 @@ impl Pulses {
     pub(super) fn all(&self, order: Order) {
         let mut list = self.lock();
         list.order = Some(order);
-        list.seen.values().for_each(|seen| seen.pulse.give(order));
+        for seen in list.seen.values() {
+            seen.pulse.give(order);
+        }
     }
 
     /// Tells those that are too slow to go.
-    pub(super) fn sweep(&self, limits: &HttpLimits, now: Instant) {
+    pub(super) fn sweep(&self, limits: &HttpLimits, now: Instant) -> Stalled {
+        let mut stalled = Stalled::default();
+        // Kept from one connection to the next, for its room.
+        let mut transfers = Vec::new();
         for seen in self.lock().seen.values_mut() {
-            let order = seen.judge(limits, now);
-            if order > Order::Go {
-                seen.pulse.give(order);
+            let unread = seen.is_unread(limits, now)
+                | seen.reset_stalled_streams(limits, now, &mut transfers, &mut stalled);
+            let order = if unread {
+                Order::Cut
+            } else {
+                seen.judge(limits, now)
+            };
+            if order > Order::Go && seen.pulse.give(order) && unread {
+                stalled.connections += 1;
             }
         }
+        stalled
     }
 }
 
 impl Seen {
+    /// Whether the other side has read too little of what the connection sends.
+    fn is_unread(&mut self, limits: &HttpLimits, now: Instant) -> bool {
+        if !self.pulse.blocked.load(Ordering::Relaxed) {
+            self.pace.rest();
+            return false;
+        }
+        let written = self.pulse.written.load(Ordering::Relaxed);
+        self.pace.is_stalled(written, limits.stall, now)
+    }
+
+    /// Resets the streams whose responses are not read. Whether there is one that only the end of the
+    /// connection ends.
+    fn reset_stalled_streams(
+        &self,
+        limits: &HttpLimits,
+        now: Instant,
+        transfers: &mut Vec<Arc<Transfer>>,
+        stalled: &mut Stalled,
+    ) -> bool {
+        if !self.pulse.multiplexed.load(Ordering::Relaxed) {
+            return false;
+        }
+        // The last owner of a transfer removes it from this very list, so none is dropped under its lock.
+        transfers.extend(
+            self.pulse
+                .lock_transfers()
+                .values()
+                .filter_map(Weak::upgrade),
+        );
+        let mut out_of_reach = false;
+        for transfer in transfers.drain(..) {
+            match transfer.check(limits.stall, now) {
+                Checked::Moves => {}
+                Checked::Reset => stalled.streams += 1,
+                Checked::OutOfReach => out_of_reach = true,
+            }
+        }
+        out_of_reach
+    }
+
     fn judge(&mut self, limits: &HttpLimits, now: Instant) -> Order {
         let pulse = &self.pulse;
         let since = |moment: Instant| now.saturating_duration_since(moment);
-        let stalls = pulse.stalls.load(Ordering::Relaxed);
-        match self.stall {
-            Some((seen, moment)) if seen == stalls => {
-                if stalls & 1 == 1 && since(moment) >= limits.stall {
-                    return Order::Cut;
-                }
-            }
-            _ => self.stall = Some((stalls, now)),
-        }
         if !pulse.is_driven() || pulse.active.load(Ordering::Relaxed) > 0 {
             self.quiet_since = None;
             self.head_since = None;

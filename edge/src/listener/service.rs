@@ -4,12 +4,13 @@
 
 use super::admission::{Answering, Work};
 use super::pulse::{Pulse, Running};
+use super::transfer::{Piece, StreamExecutor, Transfer};
 use super::{Arriving, Peer, RequestBody, Shared, TurnedAway};
 use crate::budget::AddressPrefix;
 use crate::patience::within;
 use crate::request::{CORRELATION, Correlation};
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::response::Response;
 use axum::routing::future::RouteFuture;
 use futures_util::FutureExt;
@@ -23,7 +24,7 @@ use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tower::Service;
 
 /// What a connection gives to each of its requests.
@@ -33,6 +34,8 @@ pub(super) struct Desk {
     pub(super) peer: Arc<Peer>,
     pub(super) pulse: Arc<Pulse>,
     pub(super) shared: Arc<Shared>,
+    /// What runs the streams of an HTTP/2 connection.
+    pub(super) streams: Option<StreamExecutor>,
 }
 
 /// A request that is let in, until it is answered.
@@ -53,6 +56,10 @@ impl Desk {
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
         let running = self.pulse.begin();
+        let transfer = self
+            .streams
+            .as_ref()
+            .map(|streams| streams.begin(&self.pulse));
         let old = request.version() < Version::HTTP_2;
         let Looked { one_host, sent } = Looked::at(&request);
         let admitted = match one_host {
@@ -90,6 +97,8 @@ impl Desk {
             }
             Ok(response.map(|body| Tracked {
                 body,
+                transfer,
+                ends_apart: false,
                 _running: running,
             }))
         }
@@ -202,22 +211,43 @@ where
 /// A response's body that counts as running until it is dropped.
 pub(super) struct Tracked {
     body: Body,
+    /// None on HTTP/1.1, where the connection is the stream.
+    transfer: Option<Arc<Transfer>>,
+    /// All of it was given away, and its end follows when that is written.
+    ends_apart: bool,
     _running: Running,
 }
 
 impl http_body::Body for Tracked {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    ) -> Poll<Option<Result<Frame<Piece>, axum::Error>>> {
+        let this = &mut *self;
+        let Some(transfer) = &this.transfer else {
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+            return Poll::Ready(frame.map(|frame| Ok(frame?.map_data(Piece::uncounted))));
+        };
+        if !this.ends_apart {
+            let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)) else {
+                if transfer.may_end_at_once() {
+                    return Poll::Ready(None);
+                }
+                this.ends_apart = true;
+                return transfer.poll_drained(cx).map(|()| None);
+            };
+            let frame = frame?.map_data(|bytes| transfer.give(bytes));
+            this.ends_apart = this.body.is_end_stream() && !transfer.may_end_at_once();
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        transfer.poll_drained(cx).map(|()| None)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        !self.ends_apart && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -21,7 +21,11 @@ pub(super) struct Wire {
 
 impl Wire {
     fn wrote(&self, result: Poll<Result<usize>>) -> Poll<Result<usize>> {
-        self.entry.pulse().flows(result.is_ready());
+        match &result {
+            Poll::Ready(Ok(written)) => self.entry.pulse().add_written(*written),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.entry.pulse().block(),
+        }
         result
     }
 }

@@ -101,6 +101,7 @@ pub struct Metrics {
     meters: [OnceLock<Meter>; METERS],
     turned_away: Family<Reason, Counter>,
     connections: Gauge,
+    cut_off: Family<Reason, Counter>,
     connections_refused: Family<Reason, Counter>,
     handshakes: Family<Outcome, Counter>,
     rate_limited: Counter,
@@ -135,6 +136,11 @@ impl Metrics {
                 "Requests that no handler saw, or whose handler took too long",
             ),
             connections: with(r, "connections", "Open connections"),
+            cut_off: with(
+                r,
+                "cut_off",
+                "Streams and connections that were ended for what the caller does or does not do",
+            ),
             connections_refused: with(r, "connections_refused", "Connections over address shares"),
             handshakes: with(r, "tls_handshakes", "TLS handshakes, by how they went"),
             rate_limited: with(r, "rate_limited", "Requests refused by the rate limit"),
@@ -205,6 +211,13 @@ impl Metrics {
     /// A connection is open for as long as the guard lives.
     pub fn connection(&self) -> Open {
         Open::count(self.connections.clone())
+    }
+
+    /// So many streams or connections were ended because of their caller.
+    pub fn cut_off(&self, reason: &'static str, count: u64) {
+        if count > 0 {
+            self.cut_off.get_or_create(&Reason { reason }).inc_by(count);
+        }
     }
 
     /// A TLS handshake ended: `ok`, or a word for why not.
@@ -341,58 +354,4 @@ fn set(family: &Family<State, Gauge>, state: &'static str, value: u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_is_told_by_name() {
-        let metrics = Metrics::new().of_build("1.2.3", "abc1234");
-        metrics.request("tasks.get", "ok", 0.002);
-        metrics.request("tasks.get", "ok", 0.002);
-        metrics.turned_away("busy");
-        metrics.handshake("ok");
-        metrics.rate_limited();
-        metrics.auth_refused("expired");
-        metrics.queue(3, 1);
-        metrics.outbox(2, u64::MAX);
-        metrics.webhook("delivered");
-        metrics.agent_run("demo", "completed", Duration::from_secs(2));
-        metrics.audit_dropped();
-        metrics.pairs_dropped(3);
-        let connection = metrics.connection();
-        let watchers = (metrics.watcher("sse"), metrics.watcher("sse"));
-        let text = metrics.encode();
-        for line in [
-            "interzone_requests_total{method=\"tasks.get\",outcome=\"ok\"} 2",
-            "interzone_request_duration_seconds_count{method=\"tasks.get\"} 2",
-            "interzone_request_duration_seconds_bucket{le=\"0.001\",method=\"tasks.get\"} 0",
-            "interzone_request_duration_seconds_bucket{le=\"0.0025\",method=\"tasks.get\"} 2",
-            "interzone_requests_turned_away_total{reason=\"busy\"} 1",
-            "interzone_tls_handshakes_total{outcome=\"ok\"} 1",
-            "interzone_rate_limited_total 1",
-            "interzone_auth_refusals_total{reason=\"expired\"} 1",
-            "interzone_queue{state=\"waiting\"} 3",
-            "interzone_queue{state=\"held\"} 1",
-            "interzone_outbox{state=\"waiting\"} 2",
-            "interzone_outbox{state=\"dead\"} 9223372036854775807",
-            "interzone_webhook_deliveries_total{outcome=\"delivered\"} 1",
-            "interzone_agent_runs_total{agent=\"demo\",outcome=\"completed\"} 1",
-            "interzone_agent_run_duration_seconds_sum{agent=\"demo\"} 2.0",
-            "interzone_audit_lines_dropped_total 1",
-            "interzone_pairs_dropped_total 3",
-            "interzone_connections 1",
-            "interzone_watchers{kind=\"sse\"} 2",
-            "interzone_build_info{version=\"1.2.3\",commit=\"abc1234\"} 1",
-            "# EOF",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
-        }
-        drop((connection, watchers));
-        let text = metrics.encode();
-        assert!(text.contains("interzone_connections 0\n"), "{text}");
-        assert!(
-            text.contains("interzone_watchers{kind=\"sse\"} 0\n"),
-            "{text}"
-        );
-    }
-}
+mod tests;

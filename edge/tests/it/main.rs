@@ -5,6 +5,10 @@
 mod admission;
 mod connections;
 #[cfg(test)]
+mod floods;
+#[cfg(test)]
+mod frames;
+#[cfg(test)]
 mod handshakes;
 #[cfg(test)]
 mod house;
@@ -12,6 +16,8 @@ mod house;
 mod plain;
 #[cfg(test)]
 mod requests;
+#[cfg(test)]
+mod stalls;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use interzone_edge::body::{self, BodyError};
-use interzone_edge::budget::ShareKey;
+use interzone_edge::budget::{Reservation, ShareKey};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::{Peer, TurnedAway};
 use interzone_edge::request::{CORRELATION, Correlation, TraceParent};
@@ -106,20 +106,52 @@ pub(super) fn renamed(response: &mut Response, correlation: Option<&Correlation>
     }
 }
 
-/// An answer that is sent in pieces, with its part of the memory for answers until it is.
+/// An answer that is sent in pieces, and its size.
 pub(super) fn in_pieces(
     pieces: Vec<Bytes>,
     limits: &HttpLimits,
     share: &ShareKey,
 ) -> Result<(Body, usize), BodyError> {
-    let size = pieces.iter().map(Bytes::len).sum();
-    let reserved = body::reserve_answer(size, limits, share)?;
-    let pieces = (pieces.into_iter(), reserved);
-    let pieces = stream::unfold(pieces, |(mut pieces, reserved)| async {
-        let piece = pieces.next()?;
-        Some((Ok::<_, Infallible>(piece), (pieces, reserved)))
-    });
-    Ok((Body::from_stream(pieces), size))
+    let size = size_of(&pieces);
+    let pieces = counted(pieces, limits, share)?
+        .into_iter()
+        .map(Ok::<_, Infallible>);
+    Ok((Body::from_stream(stream::iter(pieces)), size))
+}
+
+/// How many bytes there are.
+fn size_of(pieces: &[Bytes]) -> usize {
+    pieces.iter().map(Bytes::len).sum()
+}
+
+/// The same pieces, with their part of the memory for answers until the last of them is sent.
+pub(super) fn counted(
+    pieces: Vec<Bytes>,
+    limits: &HttpLimits,
+    share: &ShareKey,
+) -> Result<Vec<Bytes>, BodyError> {
+    let Some(reserved) = body::reserve_answer(size_of(&pieces), limits, share)? else {
+        return Ok(pieces);
+    };
+    let reserved = Arc::new(reserved);
+    let count = |bytes| {
+        Bytes::from_owner(Piece {
+            bytes,
+            _reserved: Arc::clone(&reserved),
+        })
+    };
+    Ok(pieces.into_iter().map(count).collect())
+}
+
+struct Piece {
+    bytes: Bytes,
+    _reserved: Arc<Reservation>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// With "always 200", what a JSON-RPC error says is left to it. What the transport turns away keeps

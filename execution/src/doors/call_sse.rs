@@ -3,7 +3,7 @@
 //!
 //! Like any watcher it is one small state that is looked at when its connection can take more.
 
-use super::answer::{renamed, with_headers};
+use super::answer::{counted, renamed, with_headers};
 use super::attach::ends;
 use crate::rpc::content::Content;
 use crate::rpc::zone::{Live, Said};
@@ -15,6 +15,9 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
+use interzone_edge::body::{self, BodyError};
+use interzone_edge::budget::ShareKey;
+use interzone_edge::limits::HttpLimits;
 use interzone_edge::telemetry::Open;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -110,30 +113,45 @@ impl Caller {
                 Next::Beat => return Some(STILL_HERE),
                 Next::Said(said) => said,
             };
+            let share = self.known.share();
             match said {
                 Said::Nothing => {}
-                Said::Note(note) => self.put(note),
+                Said::Note(note) => {
+                    // What is left out is told with the answer.
+                    let _ = put(note, &mut self.said, &self.zone.limits, &share);
+                }
                 Said::Last(last) => {
-                    self.put(last);
+                    if put(last, &mut self.said, &self.zone.limits, &share).is_err() {
+                        self.zone.metrics.turned_away("no_room");
+                        // A few bytes, which need no memory for answers: the task is asked for later.
+                        let _ = put(live.postponed(), &mut self.said, &self.zone.limits, &share);
+                    }
                     self.live = None;
                 }
             }
         }
     }
+}
 
-    /// Puts a message on its way. It is one line: nothing in it was written by somebody else but between
-    /// the quotes of a string.
-    fn put(&mut self, message: Content) {
-        match message.into_one() {
-            Ok(whole) => {
-                let event = [&BEGIN, whole.as_slice(), &END].concat();
-                self.said.push_back(event.into());
-            }
-            Err(large) => {
-                self.said.push_back(BEGIN);
-                self.said.extend(large.pieces());
-                self.said.push_back(END);
-            }
+/// Puts a message on its way, with its part of the memory for answers until it is sent. It is one line: all
+/// that others wrote in it is between the quotes of a string.
+fn put(
+    message: Content,
+    said: &mut VecDeque<Bytes>,
+    limits: &HttpLimits,
+    share: &ShareKey,
+) -> Result<(), BodyError> {
+    match message.into_one() {
+        Ok(whole) => {
+            let event = [&BEGIN, whole.as_slice(), &END].concat();
+            said.push_back(body::hold(event, 0, limits, share)?);
+        }
+        Err(large) => {
+            let pieces = counted(large.pieces(), limits, share)?;
+            said.push_back(BEGIN);
+            said.extend(pieces);
+            said.push_back(END);
         }
     }
+    Ok(())
 }

@@ -7,7 +7,7 @@
 use super::answer::{refused, with_headers};
 use super::attach::{Attached, attach, named};
 use super::seats::Seat;
-use crate::events::{self, Told};
+use crate::events::{self, Told, Untold};
 use crate::rpc::acp::convert;
 use crate::rpc::{Known, Origin, errors};
 use crate::zone::Zone;
@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use interzone_edge::listener::Peer;
 use interzone_edge::telemetry::Open;
-use interzone_hub::{HubError, Seen, Subject, Watch};
+use interzone_hub::{Seen, Subject, Watch};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,6 +36,10 @@ const STILL_HERE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 const EXPIRED: Bytes = Bytes::from_static(b": the token has expired; come back with a new one\n\n");
 const REVOKED: Bytes =
     Bytes::from_static(b": the token is not good any more; come back with a new one\n\n");
+/// There is no memory for the next event. Clients come back after this many milliseconds and go on where
+/// they were.
+const BUSY: Bytes =
+    Bytes::from_static(b"retry: 5000\n: too much is being sent at this moment; come back\n\n");
 
 pub(super) async fn task(
     State(zone): State<Arc<Zone>>,
@@ -148,10 +152,15 @@ impl Watcher {
             return Some(EXPIRED);
         }
         // Boxed: what it takes to write an event is large, and idle watchers are many.
-        Box::pin(told(&self.zone, &self.watch, seen))
-            .await
-            .ok()
-            .map(|told| told.sse.clone())
+        match Box::pin(told(&self.zone, &self.known, &self.watch, seen)).await {
+            Ok(told) => Some(told.sse),
+            Err(Untold::Hub(_)) => None,
+            Err(Untold::NoRoom(_)) => {
+                self.zone.metrics.turned_away("no_room");
+                self.over = true;
+                Some(BUSY)
+            }
+        }
     }
 }
 
@@ -180,15 +189,27 @@ impl Watcher {
 }
 
 /// What was seen, as it is told.
-pub(super) async fn told(zone: &Zone, watch: &Watch, seen: Seen) -> Result<Arc<Told>, HubError> {
+pub(super) async fn told(
+    zone: &Zone,
+    known: &Known,
+    watch: &Watch,
+    seen: Seen,
+) -> Result<Told, Untold> {
+    let share = known.share();
     match seen {
-        Seen::Event(event) => zone.told.told(&zone.hub, &event).await,
+        Seen::Event(event) => {
+            zone.told
+                .told(&zone.hub, &event, &zone.limits, &share)
+                .await
+        }
         Seen::Text { run, offset, delta } => {
             let Subject::Task(id) = watch.subject() else {
-                return Ok(Arc::new(Told::nothing()));
+                return Ok(Told::nothing());
             };
-            let notice = events::text(id, run, offset, &delta);
-            Ok(Arc::new(notice.map_or_else(Told::nothing, Told::early)))
+            match events::text(id, run, offset, &delta) {
+                Some(notice) => Told::early(notice, &zone.limits, &share),
+                None => Ok(Told::nothing()),
+            }
         }
     }
 }

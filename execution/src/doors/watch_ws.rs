@@ -4,6 +4,7 @@
 use super::answer::refused;
 use super::attach::{Attached, attach, named};
 use super::watch_sse::told;
+use crate::events::Untold;
 use crate::rpc::acp::convert;
 use crate::rpc::{Known, Origin, errors, serve_known};
 use crate::zone::Zone;
@@ -120,18 +121,18 @@ async fn talk(zone: &Zone, mut socket: Socket, attached: Attached, origin: &Orig
                 take(zone, &known, &mut socket, &text, origin).await
             }
             Next::Seen(None) => Err(Some(OVER)),
-            Next::Seen(Some(seen)) => tell(zone, &watch, &mut socket, seen).await,
+            Next::Seen(Some(seen)) => tell(zone, &known, &watch, &mut socket, seen).await,
             Next::Ping if heard => {
                 heard = false;
                 beat = Instant::now() + PING;
-                in_time(zone, socket.ping()).await
+                socket.ping().await.map_err(gone)
             }
             Next::Ping => Err(None),
             Next::Close(why) => Err(Some(why)),
         };
         if let Err(why) = went_well {
             if let Some((code, reason)) = why {
-                let _ = in_time(zone, socket.close(code, reason)).await;
+                let _ = socket.close(code, reason).await;
             }
             return;
         }
@@ -152,7 +153,8 @@ async fn take(
     match serve_known(zone, known, text, &now(origin)).await {
         Some(answer) => {
             let answer = body::hold(answer, text.len(), &zone.limits, &known.share());
-            in_time(zone, socket.say(answer.map_err(|_| Some(BUSY))?)).await
+            let answer = answer.map_err(|_| Some(BUSY))?;
+            socket.say(answer).await.map_err(gone)
         }
         None => Ok(()),
     }
@@ -170,18 +172,22 @@ fn now(origin: &Origin) -> Origin {
     }
 }
 
-async fn tell(zone: &Zone, watch: &Watch, socket: &mut Socket, seen: Seen) -> Going {
-    let told = Box::pin(told(zone, watch, seen)).await;
-    for notice in &told.map_err(|_| Some(BROKEN))?.notices {
-        in_time(zone, socket.say(notice.json.clone())).await?;
+async fn tell(zone: &Zone, known: &Known, watch: &Watch, socket: &mut Socket, seen: Seen) -> Going {
+    let told = Box::pin(told(zone, known, watch, seen)).await;
+    let told = told.map_err(|error| match error {
+        Untold::Hub(_) => Some(BROKEN),
+        Untold::NoRoom(_) => {
+            zone.metrics.turned_away("no_room");
+            Some(BUSY)
+        }
+    })?;
+    for message in told.messages() {
+        socket.say(message).await.map_err(gone)?;
     }
     Ok(())
 }
 
-/// Whoever does not read what is sent is cut off, and may come back.
-async fn in_time(zone: &Zone, sending: impl Future<Output = Result<(), Gone>>) -> Going {
-    match tokio::time::timeout(zone.limits.stall, sending).await {
-        Ok(Ok(())) => Ok(()),
-        _ => Err(None),
-    }
+/// The other side is gone, or does not read: it gets no reason, and may come back.
+fn gone(_: Gone) -> Option<(u16, &'static str)> {
+    None
 }

@@ -25,8 +25,12 @@ const LOOK_SELDOM: Duration = Duration::from_secs(30);
 /// By how much the waits of watchers who came together differ at most, in milliseconds.
 const SPREAD: u64 = 15_000;
 
-/// How many events are read from the log at once.
-const PAGE: usize = 500;
+/// How many events are read from the log at once, at most.
+const PAGE: usize = 16;
+
+/// How many bytes of them wait to be shown, one event aside. The rest is read again when it is its turn: a
+/// watcher that is not read would hold it all that time.
+const BACKLOG_BYTES: usize = 64 * 1024;
 
 /// What a watcher sees.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +55,8 @@ pub struct Watch {
     subject: Subject,
     news: broadcast::Receiver<News>,
     read: VecDeque<Arc<Event>>,
+    /// How many events are read next: fewer where they are large.
+    page: usize,
     /// The number of the last event shown.
     last: u64,
     /// Whether the log may hold more than has been read.
@@ -93,6 +99,7 @@ impl Hub {
             subject,
             news,
             read: VecDeque::new(),
+            page: PAGE,
             last: after,
             look: true,
             alone: Box::pin(sleep_until(self.look_at())),
@@ -110,6 +117,7 @@ impl Hub {
             hub: self.clone(),
             subject,
             read: VecDeque::new(),
+            page: PAGE,
             last: 0,
             look: false,
             alone: Box::pin(sleep_until(self.look_at())),
@@ -218,10 +226,13 @@ impl Watch {
     /// Reads what the log has after the last event that was shown.
     async fn read_on(&mut self) -> Result<(), HubError> {
         let store = self.hub.store();
-        let events = store.events(&self.subject, self.last, PAGE).await?;
+        let events = store.events(&self.subject, self.last, self.page).await?;
         if !events.is_empty() {
-            self.look = events.len() == PAGE;
-            self.read.extend(events.into_iter().map(Arc::new));
+            let found = events.len();
+            self.read = within(events, BACKLOG_BYTES).map(Arc::new).collect();
+            let kept = self.read.len();
+            self.look = kept < found || found == self.page;
+            self.page = if kept < found { kept } else { self.page * 2 }.clamp(1, PAGE);
             return Ok(());
         }
         // The log has no more: either more will come, or the subject is over, or gone, and retention
@@ -256,6 +267,18 @@ impl Watch {
             _ => event,
         })
     }
+}
+
+/// The first of these events: as many as have so many bytes, and at least one.
+fn within(events: Vec<Event>, bytes: usize) -> impl Iterator<Item = Event> {
+    let mut total = 0_usize;
+    events
+        .into_iter()
+        .enumerate()
+        .map_while(move |(index, event)| {
+            total = total.saturating_add(event.body.bytes());
+            (index == 0 || total <= bytes).then_some(event)
+        })
 }
 
 impl Text {

@@ -102,7 +102,7 @@ fn each_state_has_its_time() {
             "not read",
             |p| {
                 p.drive(false);
-                p.flows(false);
+                p.block();
                 Some(p.begin())
             },
             (30, Order::Cut),
@@ -136,11 +136,33 @@ fn every_request_begins_the_time_anew() {
     // So does whatever the other side takes.
     let running = entry.pulse().begin();
     for second in 600..1000 {
-        entry.pulse().flows(second % 20 == 0);
+        match second % 20 {
+            0 => entry.pulse().add_written(1),
+            _ => entry.pulse().block(),
+        }
         pulses.sweep(&limits(), start + SECOND * second);
         assert_eq!(entry.pulse().order(Waker::noop()), Order::Go, "{second}");
     }
     drop(running);
+}
+
+#[test]
+fn connection_that_takes_a_few_bytes_at_a_time_is_cut() {
+    let (pulses, start) = (Pulses::new(), Instant::now());
+    let least = 30 * 1024;
+    for (each, cut) in [(100, true), (least / 30 + 1, false)] {
+        let entry = pulses.enter();
+        entry.pulse().drive(false);
+        let running = entry.pulse().begin();
+        for second in 0..=60 {
+            entry.pulse().add_written(each);
+            entry.pulse().block();
+            pulses.sweep(&limits(), start + SECOND * second);
+        }
+        let order = entry.pulse().order(Waker::noop());
+        assert_eq!(order == Order::Cut, cut, "{each} bytes per second");
+        drop(running);
+    }
 }
 
 #[test]

@@ -227,11 +227,20 @@ impl Live {
 
     /// The last word to whoever cannot be told more: the task goes on, and can be asked for.
     pub(crate) fn accepted(&mut self, zone: &Zone, origin: &Origin) -> Said {
+        let answer = self.acceptance();
+        self.done(zone, origin, answer, "accepted")
+    }
+
+    /// The same in place of a last word that was made and cannot be sent: that one has been recorded.
+    pub(crate) fn postponed(&self) -> Content {
+        self.response(self.acceptance())
+    }
+
+    fn acceptance(&self) -> Answer {
         let accepted = self
             .asked
             .result(ExecuteStatus::Accepted, self.task.as_str());
-        let answer = Answer::new(Told::Execute(Box::new(accepted)));
-        self.done(zone, origin, answer, "accepted")
+        Answer::new(Told::Execute(Box::new(accepted)))
     }
 
     fn broken(&mut self, zone: &Zone, origin: &Origin, error: &HubError) -> Said {
@@ -241,11 +250,15 @@ impl Live {
 
     fn done(&mut self, zone: &Zone, origin: &Origin, answer: Answer, word: &'static str) -> Said {
         self.leave(zone, origin, word, None);
+        Said::Last(self.response(answer))
+    }
+
+    fn response(&self, answer: Answer) -> Content {
         let mut json = Vec::new();
         if let Ok(result) = RawJson::of(&answer) {
             Response::success(self.id.borrowed(), result).write_to(&mut json);
         }
-        Said::Last(Content::new(json, answer.large))
+        Content::new(json, answer.large)
     }
 
     fn failed(&mut self, zone: &Zone, origin: &Origin, error: &WireError) -> Said {

@@ -1,9 +1,11 @@
 //! Watching by SSE and by WebSocket: without a gap, without repetition, and only what is one's own.
 
 use super::{Events, Setup, World, completed, text};
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use http::StatusCode;
-use interzone_edge::budget::MemoryBudget;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use interzone_edge::budget::{MemoryBudget, Shares};
 use interzone_edge::limits::HttpLimits;
 use interzone_hub::{Outcome, Output};
 use interzone_protocol::acp::{Scope, codes};
@@ -269,6 +271,110 @@ async fn open_socket(
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => Err(response.status()),
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// A stream on which something of so many bytes was said, after as many small things.
+async fn stream_with(world: &World, token: &str, small: usize, bytes: usize) -> String {
+    let started = world.result(token, "stream.start", json!({})).await;
+    let id = started["stream"]["streamId"].as_str().unwrap();
+    for sequence in 1..=small + 1 {
+        let length = if sequence > small { bytes } else { 1 };
+        let chunk =
+            json!({"streamId": id, "chunk": text(&"x".repeat(length)), "sequence": sequence});
+        world.result(token, "stream.chunk", chunk).await;
+    }
+    id.to_owned()
+}
+
+/// A zone with memory for one answer of 200 kB.
+async fn narrow_world() -> World {
+    let shares = Shares {
+        address: 1,
+        principal: 1,
+    };
+    let limits = HttpLimits {
+        answers: MemoryBudget::with_shares(400_000, shares),
+        ..HttpLimits::default()
+    };
+    World::with(Setup {
+        limits,
+        ..Setup::default()
+    })
+    .await
+}
+
+/// The body of a watch, and its first large piece, which is being sent for as long as it is kept.
+async fn sending(world: &World, token: &str, id: &str) -> (Bytes, impl Sized + use<>) {
+    let request = Request::get(format!("/streams/{id}/events"))
+        .header("authorization", format!("Bearer {token}"))
+        .body(Full::default())
+        .unwrap();
+    let mut body = (world.call)(request).await.into_body();
+    loop {
+        let frame = body.frame().await.expect("the watch goes on").unwrap();
+        let data = frame.into_data().unwrap();
+        if data.len() > 200_000 {
+            return (data, body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn watch_without_memory_for_its_event_ends_and_is_resumed() {
+    let world = narrow_world().await;
+    let token = world.token("alice").await;
+    let first = stream_with(&world, &token, 0, 200_000).await;
+    let second = stream_with(&world, &token, 1, 200_000).await;
+    let held = sending(&world, &token, &first).await;
+    // Another watcher of the same event needs no more memory.
+    let shared = sending(&world, &token, &first).await;
+    assert_eq!(held.0.as_ptr(), shared.0.as_ptr());
+
+    let path = format!("/streams/{second}/events");
+    let patience = std::time::Duration::from_secs(20);
+    let ended = tokio::time::timeout(patience, world.get(&path, Some(&token))).await;
+    let (status, _, body) = ended.expect("the watch ends");
+    assert_eq!(status, StatusCode::OK);
+    let end = "retry: 5000\n: too much is being sent at this moment; come back\n\n";
+    assert!(body.ends_with(end), "{}", body.len());
+    assert!(body.contains("id: 2\n") && !body.contains("id: 3\n"));
+
+    drop((held, shared));
+    let again = world.watch(&path, &token, Some(2)).await.next().await;
+    assert_eq!(again.unwrap().id, Some(3));
+}
+
+#[tokio::test]
+async fn socket_without_memory_for_its_event_is_closed_and_a_large_one_arrives_whole() {
+    let world = narrow_world().await;
+    let token = world.token("alice").await;
+    let first = stream_with(&world, &token, 0, 200_000).await;
+    let second = stream_with(&world, &token, 0, 200_000).await;
+    let held = sending(&world, &token, &first).await;
+    let mut socket = open_socket(&world, &token, &second).await.unwrap();
+    let patience = std::time::Duration::from_secs(20);
+    let closed = tokio::time::timeout(patience, async {
+        loop {
+            if let Frame::Close(why) = socket.next().await.unwrap().unwrap() {
+                return why.map(|why| u16::from(why.code));
+            }
+        }
+    });
+    assert_eq!(closed.await.expect("the socket is closed"), Some(1013));
+
+    drop(held);
+    let mut socket = open_socket(&world, &token, &second).await.unwrap();
+    loop {
+        let frame = socket.next().await.unwrap().unwrap();
+        if let Frame::Text(text) = frame
+            && text.len() > 200_000
+        {
+            let note: Value = serde_json::from_str(&text).unwrap();
+            let said = &note["params"]["chunk"]["parts"][0]["content"];
+            assert_eq!(said.as_str().map(str::len), Some(200_000));
+            break;
+        }
     }
 }
 
