@@ -8,6 +8,7 @@ mod streams;
 mod watching;
 mod webhooks;
 
+use crate::workers::counting::Counting;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, Request, StatusCode};
@@ -84,6 +85,7 @@ struct Setup {
 /// A zone with a store and an issuer of its own.
 struct World {
     hub: Hub,
+    store: Arc<Counting>,
     egress: Egress,
     clients: Clients,
     /// Decides how old tokens are.
@@ -124,8 +126,9 @@ impl World {
             };
             agents.add(Arc::new(Named(info)));
         }
+        let store = Counting::new(store);
         let hub = Hub::new(
-            Arc::new(store),
+            store.clone(),
             Arc::new(SystemClock),
             Arc::new(RandomIds),
             agents,
@@ -208,6 +211,7 @@ impl World {
         });
         Self {
             hub,
+            store,
             egress,
             clients: Clients::new(keep, clock.clone()),
             clock,
