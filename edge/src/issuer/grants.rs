@@ -341,7 +341,7 @@ impl Inner {
     }
 }
 
-/// The name of a grant in its tokens. Not its id, which a token shows to everybody it is sent to: that
+/// The name of a grant in its tokens. Not its id, which every server that gets the token would see: that
 /// would be enough to have the grant of a public client ended.
 fn family(id: &str) -> String {
     credential::hash(id)
