@@ -126,10 +126,10 @@ fn hold_lock(folder: &Folder) -> std::fs::File {
 async fn records_wait_for_a_server_that_is_making_the_tables() {
     let folder = Folder::new();
     let _lock = hold_lock(&folder);
-    let opening = tokio::spawn(SqliteRecords::open(folder.file()));
+    let mut opening = tokio::spawn(SqliteRecords::open(folder.file()));
     // The clock advances only when all tries so far have been answered.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!opening.is_finished(), "it does not wait");
+    let waited = tokio::time::timeout(Duration::from_secs(1), &mut opening).await;
+    assert!(waited.is_err(), "it does not wait");
     let mut connection = Connection::open(folder.file()).unwrap();
     schema::migrate(&mut connection, 0).unwrap();
     let records = opening.await.unwrap().unwrap();
@@ -154,9 +154,9 @@ async fn a_store_waits_for_its_lock_as_long_as_it_may() {
         lock_wait: Duration::from_secs(3),
         ..SqliteOptions::default()
     };
-    let opening = tokio::spawn(SqliteStore::open(folder.file(), options.clone()));
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!opening.is_finished(), "it does not wait");
+    let mut opening = tokio::spawn(SqliteStore::open(folder.file(), options.clone()));
+    let waited = tokio::time::timeout(Duration::from_secs(1), &mut opening).await;
+    assert!(waited.is_err(), "it does not wait");
     drop(lock);
     let store = opening.await.unwrap().unwrap();
     let began = tokio::time::Instant::now();
