@@ -119,6 +119,7 @@ fn supervisor() -> Option<Supervisor> {
     let arguments = ["run-program", "--parent", &parent].map(str::to_owned);
     Some(Supervisor {
         program,
+        name: "interzone".to_owned(),
         arguments: arguments.to_vec(),
     })
 }

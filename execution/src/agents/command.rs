@@ -46,6 +46,8 @@ pub const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 pub struct Supervisor {
     /// The executable.
     pub program: PathBuf,
+    /// What it is called in a list of processes.
+    pub name: String,
     /// Its arguments, before the command that it runs.
     pub arguments: Vec<String>,
 }

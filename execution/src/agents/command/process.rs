@@ -66,6 +66,8 @@ impl Process {
             Some(_) if !can_run(program) => return Err(ErrorKind::NotFound.into()),
             Some(supervisor) => {
                 let mut command = Command::new(&supervisor.program);
+                #[cfg(unix)]
+                command.arg0(&supervisor.name);
                 command.args(&supervisor.arguments).arg("--").arg(program);
                 command
             }

@@ -71,10 +71,7 @@ pub async fn run_program(parent: u32, command: &[OsString]) -> io::Result<u8> {
     Ok(ended.map_or(1, exit_code))
 }
 
-#[expect(
-    clippy::zombie_processes,
-    reason = "it is waited for together with all other children"
-)]
+/// It is waited for together with all other children.
 fn start(command: &[OsString]) -> io::Result<Pid> {
     let (program, arguments) = command
         .split_first()
