@@ -1,8 +1,8 @@
 //! Proves who calls: the resource server of OAuth 2.0.
 //!
 //! A token is verified once and then known by its hash until it ends or its key is gone, so that a
-//! request with a known token costs a hash and a look into a table. What a caller may do is not decided here, and what a
-//! refusal looks like on the wire is for the zone to say.
+//! request with a known token costs a hash and a look into a table. What a caller may do is not decided
+//! here, and what a refusal looks like on the wire is for the zone to say.
 
 mod bearer;
 mod identity;
