@@ -14,6 +14,8 @@ mod health;
 mod man;
 mod pairs;
 mod policy;
+#[cfg(target_os = "linux")]
+mod run_program;
 mod stream;
 mod task;
 mod token;
@@ -73,6 +75,9 @@ enum Command {
     Health(health::Health),
     Completions(completions::Completions),
     Man(man::Man),
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    RunProgram(run_program::RunProgram),
 }
 
 /// Reads the command line.
@@ -116,6 +121,8 @@ impl Cli {
             Command::Health(health) => runtime::run(health.run(format)),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(format),
+            #[cfg(target_os = "linux")]
+            Command::RunProgram(program) => program.run(),
         }
     }
 }

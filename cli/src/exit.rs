@@ -27,6 +27,9 @@ pub(crate) enum Exit {
     Refused,
     /// It took too long.
     TimedOut,
+    /// What a program that we ran ended with.
+    #[cfg(target_os = "linux")]
+    Program(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -38,6 +41,8 @@ impl From<Exit> for ExitCode {
             Exit::Unreachable => 3,
             Exit::Refused => 4,
             Exit::TimedOut => 5,
+            #[cfg(target_os = "linux")]
+            Exit::Program(code) => code,
         })
     }
 }
@@ -70,6 +75,9 @@ pub(crate) enum Failure {
     },
     #[error("the runtime cannot be started: {0}")]
     Runtime(#[source] io::Error),
+    #[cfg(target_os = "linux")]
+    #[error("the program cannot be started: {0}")]
+    Program(#[source] io::Error),
     #[error("cannot write {path}: {1}", path = printable::text(&.0.to_string_lossy()))]
     Save(std::path::PathBuf, #[source] io::Error),
 }
@@ -131,6 +139,8 @@ impl Failure {
             | Self::Misuse(_)
             | Self::Save(..) => Exit::Misuse,
             Self::Start(_) | Self::Runtime(_) => Exit::No,
+            #[cfg(target_os = "linux")]
+            Self::Program(_) => Exit::No,
             Self::Lacks { .. } => Exit::Refused,
             Self::TooSlow(_) => Exit::TimedOut,
             Self::Call(error) => Told::of(error).exit,

@@ -10,6 +10,9 @@ mod journey;
 #[cfg(unix)]
 #[path = "cli/packing.rs"]
 mod packing;
+#[cfg(target_os = "linux")]
+#[path = "cli/programs.rs"]
+mod programs;
 #[path = "cli/servers.rs"]
 mod servers;
 #[path = "cli/slack.rs"]

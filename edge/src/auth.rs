@@ -1,8 +1,8 @@
 //! Proves who calls: the resource server of OAuth 2.0.
 //!
-//! A token is verified once and then known by its hash until it ends, so that a request with a known
-//! token costs a hash and a look into a table. What a caller may do is not decided here, and what a
-//! refusal looks like on the wire is for the zone to say.
+//! A token is verified once and then known by its hash until it ends or its key is gone, so that a
+//! request with a known token costs a hash and a look into a table. What a caller may do is not decided
+//! here, and what a refusal looks like on the wire is for the zone to say.
 
 mod bearer;
 mod identity;
@@ -244,10 +244,14 @@ impl Authenticator {
         let token = bearer::token(authorization)?;
         let hash = known::hash(token);
         let now = self.clock.unix();
-        let identity = match self.known.find(&hash, now) {
-            Some(known) => known?,
+        let known = match self.known.find(&hash, now) {
+            Some(known) => Some(known?),
+            None => None,
+        };
+        let identity = match known {
+            Some(identity) if self.has_key_of(&identity).await => identity,
             // Boxed, to keep the future of the usual case small.
-            None => Box::pin(self.verify(bearer::text(token)?, hash, now)).await?,
+            _ => Box::pin(self.verify(bearer::text(token)?, hash, now)).await?,
         };
         self.still_good(&identity, peer, now)?;
         Ok(identity)
@@ -260,7 +264,26 @@ impl Authenticator {
     ///
     /// Why the caller is not believed any more.
     pub fn recheck(&self, identity: &Identity, peer: Option<&Peer>) -> Result<(), Refusal> {
+        if let (Source::Remote(jwks), Some(key)) = (&self.source, &identity.key) {
+            let keys = jwks.usable_now().ok_or(Refusal::Unavailable)?;
+            if !keys.keys.has(key) {
+                return Err(Refusal::Invalid(reason::KEY));
+            }
+        }
         self.still_good(identity, peer, self.clock.unix())
+    }
+
+    /// Whether the issuer still has the key that verified a token. Has the keys fetched again when it is
+    /// time, so that a key which was removed ends also if all tokens are known.
+    async fn has_key_of(&self, identity: &Identity) -> bool {
+        let (Source::Remote(jwks), Some(key)) = (&self.source, &identity.key) else {
+            return true;
+        };
+        if let Some(fresh) = jwks.fresh() {
+            return fresh.keys.has(key);
+        }
+        let current = Box::pin(jwks.current()).await;
+        current.is_ok_and(|current| current.keys.has(key))
     }
 
     /// What may change while a token is known.

@@ -18,6 +18,7 @@ pub mod limits;
 pub mod listener;
 mod patience;
 pub mod rate;
+pub mod readiness;
 pub mod request;
 mod secret;
 pub mod socket;

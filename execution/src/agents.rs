@@ -8,7 +8,9 @@ mod demo;
 mod llm;
 mod remote;
 
-pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED};
+#[cfg(target_os = "linux")]
+pub use command::run_program;
+pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED, Supervisor};
 pub use demo::DemoAgent;
 #[cfg(feature = "aws")]
 pub use llm::BedrockCredentials;

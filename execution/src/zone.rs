@@ -9,6 +9,7 @@ use interzone_edge::auth::Authenticator;
 use interzone_edge::egress::Egress;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::rate::RateLimiter;
+use interzone_edge::readiness::{self, SharedCheck};
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::Hub;
 use interzone_protocol::acp::Provider;
@@ -119,6 +120,8 @@ pub struct Zone {
     pub(crate) files: Arc<FileRules>,
     pub(crate) operator: Operator,
     pub(crate) checks: Vec<Check>,
+    /// Whether the store can be read and written.
+    pub(crate) store_check: SharedCheck<bool>,
     pub(crate) stop: CancellationToken,
     /// What was written for one watcher and serves the others.
     pub(crate) told: Shared,
@@ -134,6 +137,7 @@ impl Zone {
         // Whoever is answered too late is not answered at all.
         let longest = options.limits.request_time.mul_f32(0.9);
         Arc::new(Self {
+            store_check: check_store(options.hub.clone()),
             hub: options.hub,
             auth: options.auth,
             issuer: options.issuer,
@@ -165,4 +169,19 @@ impl Zone {
         let base = self.public_url.as_str().trim_end_matches('/');
         format!("{base}{path}")
     }
+}
+
+/// Writes to the store and reads it back, at most once a second: `/readyz` asks for it, which every
+/// caller may.
+fn check_store(hub: Hub) -> SharedCheck<bool> {
+    SharedCheck::new(readiness::INTERVAL, move || {
+        let hub = hub.clone();
+        async move {
+            let checked = hub.store().check().await;
+            if let Err(error) = &checked {
+                tracing::warn!(%error, "the store cannot be used");
+            }
+            checked.is_ok()
+        }
+    })
 }

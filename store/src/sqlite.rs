@@ -25,6 +25,7 @@ mod queue;
 mod quota;
 mod readers;
 mod records;
+mod retry;
 mod rows;
 mod schema;
 mod streams;
@@ -44,6 +45,7 @@ use fault::Outcome;
 use interzone_hub::ports::{StoreError, Wake};
 use job::Session;
 use readers::Readers;
+use retry::Retry;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,6 +72,9 @@ pub struct SqliteOptions {
     pub task_cache: usize,
     /// How long to wait for another program that has the file locked, for example to copy it.
     pub patience: Duration,
+    /// How long to wait for another process of ours that has the store open, for example a command that
+    /// makes its tables. Zero does not wait.
+    pub lock_wait: Duration,
 }
 
 impl Default for SqliteOptions {
@@ -81,6 +86,7 @@ impl Default for SqliteOptions {
             reader_cache: 8 << 20,
             task_cache: 16 << 20,
             patience: Duration::from_secs(5),
+            lock_wait: Duration::ZERO,
         }
     }
 }
@@ -117,14 +123,33 @@ impl SqliteStore {
     /// database, belongs to another program, was made by a newer version, is damaged, may not be
     /// written, or is in use by another process. [`Full`](StoreError::Full): there is no room.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
-        let path = path.as_ref().to_owned();
+        let path = path.as_ref();
+        let mut retry = Retry::new(options.lock_wait);
+        loop {
+            if let Some(store) = Self::open_unless_held(path, &options).await? {
+                return Ok(store);
+            }
+            if !retry.wait().await {
+                return Err(open::in_use(&path.display().to_string()));
+            }
+        }
+    }
+
+    /// Opens the database in this file, or makes it; nothing if another process has it open.
+    async fn open_unless_held(
+        path: &Path,
+        options: &SqliteOptions,
+    ) -> Result<Option<Self>, StoreError> {
+        let (path, options) = (path.to_owned(), options.clone());
         tokio::task::spawn_blocking(move || Self::open_here(&path, &options))
             .await
             .unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
     }
 
-    fn open_here(path: &Path, options: &SqliteOptions) -> Result<Self, StoreError> {
-        let opened = open::open(path, options)?;
+    fn open_here(path: &Path, options: &SqliteOptions) -> Result<Option<Self>, StoreError> {
+        let Some(opened) = open::open(path, options)? else {
+            return Ok(None);
+        };
         let connections = (0..options.readers.max(1))
             .map(|_| open::reader(&opened.path, options))
             .collect::<Result<Vec<_>, _>>()?;
@@ -141,12 +166,12 @@ impl SqliteStore {
             cache.clone(),
             stop_readers,
         )?;
-        Ok(Self {
+        Ok(Some(Self {
             writer,
             readers,
             wakes,
             cache,
-        })
+        }))
     }
 
     /// Finishes what was begun, leaves the file in order and lets go of it.

@@ -19,6 +19,7 @@ use interzone_client::Client;
 use interzone_edge::Secret;
 use interzone_edge::audit::Audit;
 use interzone_edge::limits::HttpLimits;
+use interzone_edge::readiness::{self, SharedCheck};
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Hub, HubError, NewEntry};
 use interzone_protocol::vocab::{Json, PrincipalId};
@@ -62,6 +63,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) metrics_public: bool,
     pub(crate) checks: Vec<Check>,
+    /// Whether the store can be read and written.
+    pub(crate) store_check: SharedCheck<bool>,
     /// What is told beside, and keeps nobody from sending us events.
     pub(crate) neighbours: OnceLock<Vec<Check>>,
     pub(crate) stop: CancellationToken,
@@ -107,6 +110,7 @@ impl Zone {
         limits.body = limits.body.min(BODY);
         Self(Arc::new(Parts {
             gates: Gates::new(options.hub.clone(), people, options.gates),
+            store_check: check_store(options.hub.clone()),
             hub: options.hub,
             slack: options.slack,
             tokens: options.tokens,
@@ -310,5 +314,20 @@ fn entry<T: Serialize>(
         owner: owner(team)?,
         subject: None,
         payload: Json::of(payload).map_err(unusable)?,
+    })
+}
+
+/// Writes to the store and reads it back, at most once a second: `/readyz` asks for it, which every
+/// caller may.
+fn check_store(hub: Hub) -> SharedCheck<bool> {
+    SharedCheck::new(readiness::INTERVAL, move || {
+        let hub = hub.clone();
+        async move {
+            let checked = hub.store().check().await;
+            if let Err(error) = &checked {
+                tracing::warn!(%error, "the store cannot be used");
+            }
+            checked.is_ok()
+        }
     })
 }

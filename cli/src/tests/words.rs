@@ -404,7 +404,7 @@ pub(super) const READY: Told = &[
     ),
     (
         "store_too_slow",
-        "The database took too long for a single small read.",
+        "The database took longer than two seconds for a single small write.",
     ),
     (
         "no_agent_available",

@@ -7,10 +7,11 @@ use super::StartError;
 use crate::config::{AgentConfig, AgentKind, CommandConfig, Config, Elsewhere};
 use interzone_edge::Secret;
 use interzone_edge::tls::Trust;
-use interzone_execution::agents::{CommandAgent, CommandOptions, DemoAgent};
+use interzone_execution::agents::{CommandAgent, CommandOptions, DemoAgent, Supervisor};
 use interzone_execution::files::{FileRules, InputRules};
 use interzone_hub::{Agent, Registry};
 use interzone_protocol::vocab::AgentId;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -91,6 +92,7 @@ fn program(
         name: config.name.clone().unwrap_or(usual.name),
         description: config.description.clone().unwrap_or(usual.description),
         skills: config.skills.clone(),
+        supervisor: supervisor(),
         cwd: Some(command.cwd.clone()),
         env: command.env.iter().cloned().collect(),
         concurrency: config.concurrency.unwrap_or(usual.concurrency),
@@ -100,6 +102,32 @@ fn program(
         id: config.id.to_string(),
         source: Box::new(error),
     })
+}
+
+/// This executable once more, between the zone and a program, so that nothing the program starts outlives
+/// it. By this path it is the file that runs now, also after an update has replaced it.
+#[cfg(target_os = "linux")]
+fn supervisor() -> Option<Supervisor> {
+    let program = PathBuf::from("/proc/self/exe");
+    if !program.exists() {
+        tracing::warn!(
+            "/proc is not mounted; processes that leave the group of a program outlive it"
+        );
+        return None;
+    }
+    let parent = std::process::id().to_string();
+    let arguments = ["run-program", "--parent", &parent].map(str::to_owned);
+    Some(Supervisor {
+        program,
+        name: "interzone".to_owned(),
+        arguments: arguments.to_vec(),
+    })
+}
+
+/// Elsewhere the process group is all that there is.
+#[cfg(not(target_os = "linux"))]
+fn supervisor() -> Option<Supervisor> {
+    None
 }
 
 /// The secret that is kept elsewhere.

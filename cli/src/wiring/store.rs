@@ -7,6 +7,11 @@ use interzone_hub::ports::{RecordStore, Store, StoreError};
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a server waits for the lock of its store: `interzone client` and `interzone person` hold it
+/// for a moment when they make a new one.
+const LOCK_WAIT: Duration = Duration::from_secs(3);
 
 /// An open store.
 pub(super) enum Opened {
@@ -20,6 +25,7 @@ impl Opened {
             StoreUrl::Sqlite(path) => {
                 let options = SqliteOptions {
                     readers: config.readers,
+                    lock_wait: LOCK_WAIT,
                     ..SqliteOptions::default()
                 };
                 let store = SqliteStore::open(path, options).await?;

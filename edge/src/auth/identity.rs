@@ -3,6 +3,7 @@
 //! Nothing here decides what somebody may do: scopes are words to compare, and the zone knows which
 //! one a method needs.
 
+use super::keys::Fingerprint;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +21,10 @@ pub struct Identity {
     /// for a token that carries its own proof.
     pub(crate) fresh_until: u64,
     pub(crate) token_id: Option<Box<str>>,
+    /// The consent that the token comes from, if the built-in issuer made it for a person.
+    pub(crate) family: Option<Box<str>>,
+    /// The key that verified the token; none if the issuer was asked.
+    pub(crate) key: Option<Fingerprint>,
     /// The SHA-256 of the client certificate that must come with the token (RFC 8705, 3.1).
     pub(crate) certificate: Option<[u8; 32]>,
 }
@@ -43,6 +48,8 @@ impl Identity {
             issued_at: 0,
             fresh_until: u64::MAX,
             token_id: None,
+            family: None,
+            key: None,
             certificate: None,
         }
     }

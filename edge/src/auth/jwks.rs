@@ -1,7 +1,8 @@
 //! The issuer's keys, fetched when they are needed and kept for a while.
 //!
 //! However many tokens with made-up key ids arrive, the issuer is asked once in a while and never
-//! twice at the same time. While it is down, the keys we have go on for a day.
+//! twice at the same time. While it is down, the keys we have go on for a day. Tokens that were verified
+//! before are checked against the keys of now, so they have them fetched like new tokens do.
 
 use super::keys::KeySet;
 use super::{Refusal, metadata, safe_url};
@@ -83,6 +84,26 @@ impl Jwks {
             loaded: ArcSwapOption::empty(),
             fetching: Mutex::default(),
         }
+    }
+
+    /// The keys, if they are so new that they need not be fetched again. Never waits.
+    pub(super) fn fresh(&self) -> Option<Arc<Loaded>> {
+        let loaded = self.loaded.load_full()?;
+        (self.age(&loaded) < FRESH).then_some(loaded)
+    }
+
+    /// The keys that may be used, and none after a day without a new answer of the issuer. Never waits:
+    /// keys that should be fetched again are fetched in the background.
+    pub(super) fn usable_now(self: &Arc<Self>) -> Option<Arc<Loaded>> {
+        let fresh = self.fresh();
+        if fresh.is_none() && self.fetching.try_lock().is_ok() {
+            // Without a runtime a later request will fetch them.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                let jwks = Arc::clone(self);
+                runtime.spawn(async move { jwks.current().await.map(drop) });
+            }
+        }
+        fresh.or_else(|| self.usable())
     }
 
     /// The keys to try first.

@@ -3,7 +3,7 @@
 //! Everything a token says of itself is hostile until its signature holds; before that, only what is
 //! needed to find the key is read. No time is asked for here and nothing is fetched.
 
-use super::keys::{Found, KeySet};
+use super::keys::{Found, Key, KeySet};
 use super::{Identity, Refusal, reason};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -95,14 +95,18 @@ impl<'a> Unproven<'a> {
             Found::Unfit => return Some(Err(Refusal::Invalid(reason::KEY))),
         };
         let message = self.message.as_bytes();
-        let holds = candidates.into_iter().any(|key| {
-            jsonwebtoken::crypto::verify(self.signature, message, key, self.algorithm)
+        let verifies = |key: &&Key| {
+            jsonwebtoken::crypto::verify(self.signature, message, &key.decoding, self.algorithm)
                 .unwrap_or(false)
-        });
-        if !holds {
+        };
+        let Some(key) = candidates.into_iter().find(verifies) else {
             return Some(Err(Refusal::Invalid(reason::SIGNATURE)));
+        };
+        let mut judged = self.judge(expect, now);
+        if let Ok(identity) = &mut judged {
+            identity.key = Some(key.fingerprint);
         }
-        Some(self.judge(expect, now))
+        Some(judged)
     }
 
     fn judge(&self, expect: &Expect<'_>, now: u64) -> Result<Identity, Refusal> {
@@ -137,6 +141,7 @@ impl<'a> Unproven<'a> {
         let mut identity = Identity::new(subject, client, Words::scopes(scopes), expires_at);
         identity.issued_at = issued_at;
         identity.token_id = claims.jti.map(Into::into);
+        identity.family = claims.interzone_family.map(Into::into);
         identity.certificate = claims.cnf.map(Confirmation::certificate).transpose()?;
         Ok(identity)
     }
@@ -175,6 +180,7 @@ struct Claims {
     scp: Option<Words>,
     permissions: Option<Words>,
     cnf: Option<Confirmation>,
+    interzone_family: Option<String>,
 }
 
 /// One string or several: what `aud` and scopes may be.

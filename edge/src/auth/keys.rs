@@ -16,17 +16,22 @@ pub struct KeySet {
     keys: Vec<Key>,
 }
 
+/// A key and what it verifies.
 #[derive(Clone)]
-struct Key {
+pub(crate) struct Key {
     id: Option<Box<str>>,
     algorithm: Algorithm,
-    key: DecodingKey,
+    pub(crate) decoding: DecodingKey,
+    pub(crate) fingerprint: Fingerprint,
 }
+
+/// The SHA-256 of a key under its id. It changes when the id is given to another key.
+pub(crate) type Fingerprint = [u8; 32];
 
 /// What looking for a key came to.
 pub(crate) enum Found<'a> {
     /// These may have signed it. More than one only if an issuer gives one id to several keys.
-    Keys(Vec<&'a DecodingKey>),
+    Keys(Vec<&'a Key>),
     /// No key has this id, or without an id none fits the algorithm. A newer set may have it.
     Unknown,
     /// The token names no key and several would fit, or its key is of another kind.
@@ -62,6 +67,12 @@ impl KeySet {
         self.keys.is_empty()
     }
 
+    /// True if this very key is in it, under the same id.
+    pub(crate) fn has(&self, fingerprint: &Fingerprint) -> bool {
+        // A handful of keys: walking them is faster than any index.
+        self.keys.iter().any(|key| key.fingerprint == *fingerprint)
+    }
+
     /// The keys that may have made a signature of this kind.
     pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Found<'_> {
         let named = self.keys.iter().filter(|key| match id {
@@ -73,7 +84,7 @@ impl KeySet {
         match (fitting.len(), id) {
             (0, _) if others.is_empty() => Found::Unknown,
             (0, _) => Found::Unfit,
-            (1, _) | (_, Some(_)) => Found::Keys(fitting.into_iter().map(|key| &key.key).collect()),
+            (1, _) | (_, Some(_)) => Found::Keys(fitting),
             (_, None) => Found::Unfit,
         }
     }
@@ -117,15 +128,17 @@ fn read(value: serde_json::Value) -> Option<Key> {
     }
     let (algorithm, name, key) = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("RSA", _) => {
-            let key = DecodingKey::from_rsa_components(&jwk.n?, &jwk.e?).ok()?;
+            let (n, e) = (jwk.n.as_ref()?, jwk.e.as_ref()?);
+            let key = DecodingKey::from_rsa_components(n, e).ok()?;
             (Algorithm::RS256, "RS256", key)
         }
         ("EC", Some("P-256")) => {
-            let key = DecodingKey::from_ec_components(&jwk.x?, &jwk.y?).ok()?;
+            let (x, y) = (jwk.x.as_ref()?, jwk.y.as_ref()?);
+            let key = DecodingKey::from_ec_components(x, y).ok()?;
             (Algorithm::ES256, "ES256", key)
         }
         ("OKP", Some("Ed25519")) => {
-            let key = DecodingKey::from_ed_components(&jwk.x?).ok()?;
+            let key = DecodingKey::from_ed_components(jwk.x.as_ref()?).ok()?;
             (Algorithm::EdDSA, "EdDSA", key)
         }
         _ => return None,
@@ -135,9 +148,13 @@ fn read(value: serde_json::Value) -> Option<Key> {
     if !jwk.alg.as_deref().is_none_or(named) {
         return None;
     }
+    let material = [&jwk.kid, &jwk.n, &jwk.e, &jwk.x, &jwk.y];
+    // Every part with its end, so that no part can pass for another one.
+    let text = serde_json::to_vec(&(name, material)).ok()?;
     Some(Key {
         id: jwk.kid.map(Into::into),
         algorithm,
-        key,
+        decoding: key,
+        fingerprint: super::known::hash(&text),
     })
 }

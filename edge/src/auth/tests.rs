@@ -2,6 +2,7 @@
 
 mod forge;
 mod remote;
+mod removed_keys;
 
 use super::{
     AuthError, AuthOptions, Authenticator, Identity, KeySet, Keys, LocalKeys, Refusal, reason,

@@ -28,6 +28,13 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         // Protocol assignments, documentation, the old 6to4 relays, AS112, private, AMT.
         [192, 0, 0 | 2, _] | [192, 88, 99, _] | [192, 31, 196, _] | [192, 168, ..] => true,
         [192, 52, 193, _] | [192, 175, 48, _] => true,
+        // Azure's host service. The address is allocated to Microsoft as a public one, but every machine
+        // in Azure reaches the platform behind it: DNS, health probes and the guest agent's settings.
+        [168, 63, 129, 16] => true,
+        // IBM Cloud's services for its own machines: infrastructure (161.26/16) and endpoints (166.8/14).
+        // They too are public by allocation and answer inside of that cloud only.
+        [161, 26, ..] => true,
+        [166, second, ..] => second & 0xfc == 8,
         // Benchmarks (198.18/15), documentation.
         [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => true,
         // Multicast (224/4), reserved (240/4), broadcast.
@@ -42,6 +49,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(inner);
     }
     match address.segments() {
+        // ISATAP (RFC 5214, 6.1): a router of the prefix unpacks packets for the IPv4 address in the
+        // interface identifier, so that address must be public as well.
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] if !is_public_v4(v4(high, low)) => false,
         // Teredo (2001::/32) hides an address behind a xor and a server we did not choose; with it
         // go the other protocol assignments (2001::/23: ORCHID, benchmarks and more).
         [0x2001, second, ..] if second < 0x200 => false,
@@ -56,20 +66,22 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
+fn v4(high: u16, low: u16) -> Ipv4Addr {
+    let [a, b] = high.to_be_bytes();
+    let [c, d] = low.to_be_bytes();
+    Ipv4Addr::new(a, b, c, d)
+}
+
 /// The IPv4 address that packets to this one would in the end go to.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let from = |high: u16, low: u16| {
-        let [a, b] = high.to_be_bytes();
-        let [c, d] = low.to_be_bytes();
-        Some(Ipv4Addr::new(a, b, c, d))
-    };
+    let from = |high, low| Some(v4(high, low));
     match address.segments() {
         // Mapped (::ffff:0:0/96), and compatible (::/96), of which :: and ::1 are judged as 0.0.0.0
         // and 0.0.0.1 and so refused too.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] => from(high, low),
         // Translated (::ffff:0:0:0/96).
         [0, 0, 0, 0, 0xffff, 0, high, low] => from(high, low),
-        // NAT64 with its well-known prefix.
+        // NAT64 with its well-known prefix. The local-use prefix (64:ff9b:1::/48) is outside of 2000::/3.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => from(high, low),
         // 6to4.
         [0x2002, high, low, ..] => from(high, low),
@@ -173,5 +185,75 @@ mod tests {
         ] {
             assert!(!is_public(address.parse().unwrap()), "{address}");
         }
+    }
+
+    /// Where a cloud or a container platform answers its own machines, and every way to write such an
+    /// address as an IPv6 one.
+    #[test]
+    fn services_of_the_platform_are_refused_in_every_notation() {
+        let services = [
+            (
+                "AWS, Google, Azure, Oracle, IBM: instance metadata",
+                "169.254.169.254",
+            ),
+            ("AWS: credentials of a container", "169.254.170.2"),
+            ("AWS: credentials of a pod", "169.254.170.23"),
+            ("AWS: time service", "169.254.169.123"),
+            ("Tencent: instance metadata", "169.254.0.23"),
+            ("Azure: host service", "168.63.129.16"),
+            ("Alibaba: instance metadata", "100.100.100.200"),
+            ("Oracle: instance metadata", "192.0.0.192"),
+            ("IBM: infrastructure services", "161.26.0.10"),
+            ("IBM: service endpoints", "166.8.0.1"),
+            ("IBM: service endpoints, the last one", "166.11.255.255"),
+        ];
+        for (service, address) in services {
+            let v4: std::net::Ipv4Addr = address.parse().unwrap();
+            let [a, b, c, d] = v4.octets();
+            let hex = format!("{a:02x}{b:02x}:{c:02x}{d:02x}");
+            for written in [
+                address.to_owned(),
+                format!("::ffff:{address}"),
+                format!("::{address}"),
+                format!("::ffff:0:{address}"),
+                format!("64:ff9b::{address}"),
+                format!("64:ff9b:1::{address}"),
+                format!("64:ff9b:1:{hex}::"),
+                format!("2002:{hex}::1"),
+                format!("2001:0:{hex}::1"),
+                format!("2a00:1450::5efe:{address}"),
+                format!("2a00:1450::200:5efe:{address}"),
+                format!("fe80::5efe:{address}"),
+            ] {
+                let parsed = written.parse();
+                let parsed = parsed.unwrap_or_else(|error| panic!("{written}: {error}"));
+                assert!(!is_public(parsed), "{service}: {written}");
+            }
+        }
+        for address in [
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fe80::a9fe:a9fe",
+        ] {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn neighbours_of_platform_services_are_public() {
+        for address in [
+            "168.63.129.15",
+            "168.63.129.17",
+            "161.25.255.255",
+            "161.27.0.0",
+            "166.7.255.255",
+            "166.12.0.0",
+            "2a00:1450::5efe:8.8.8.8",
+            "2a00:1450::5eff:10.0.0.1",
+        ] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+        assert!(!is_public("fe80::5efe:8.8.8.8".parse().unwrap()));
     }
 }

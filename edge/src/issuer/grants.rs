@@ -1,8 +1,14 @@
 //! What a person agreed to: from a code that is good once, to tokens that renew each other.
 //!
-//! A code and a refresh token both name the grant and carry a secret. Whoever shows one that was
-//! used before has a stolen copy, or was stolen from: the grant ends, and its tokens with it
+//! A code and a refresh token both name the grant and carry a secret. One that was used before and is
+//! shown again is a stolen copy, or was stolen from its owner: the grant ends, and its tokens with it
 //! (RFC 9700, 4.14.2).
+//!
+//! Requests for one grant may arrive at the same time, at any node, so every step is one change of one
+//! record under its revision. A code is marked as used, a refresh token is replaced, and a family of
+//! tokens is revoked by a record that every token of it is checked against. A revocation writes that
+//! record first and removes the grant second; a request that makes tokens writes the grant first and
+//! looks for that record second. So at least one of the two sees the other.
 
 use super::Inner;
 use super::answer::Failure;
@@ -10,6 +16,7 @@ use super::clients::Client;
 use super::credential::{self, NoRandom};
 use super::keep::Kept;
 use super::people::People;
+use super::revoked::Revoked;
 use super::tokens::Issued;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,6 +25,8 @@ const CODE: &str = "oauth.code";
 const GRANT: &str = "oauth.grant";
 /// How long a code is good: a browser brings it back at once.
 const CODE_TTL: u64 = 60;
+/// How much longer than a token its revocation is kept, for clocks that are behind.
+const REVOKED_SLACK: u64 = 300;
 /// How many live tokens of one grant are remembered. More means that somebody renews without need.
 const MOST_TOKENS: usize = 32;
 
@@ -38,6 +47,10 @@ struct CodeRecord {
     secret_sha256: String,
     created_at: u64,
     agreed: Agreed,
+    /// It was shown, whatever came of it. It stays until its time is over, so that a second use is
+    /// recognised even while the first one is still at work.
+    #[serde(default)]
+    used: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -70,6 +83,7 @@ impl Inner {
             secret_sha256: credential::hash(&secret),
             created_at: now,
             agreed,
+            used: false,
         };
         let end = Some(now.saturating_add(CODE_TTL));
         self.keep.put(CODE, &id, &text(&record)?, None, end).await?;
@@ -86,19 +100,11 @@ impl Inner {
         now: u64,
     ) -> Result<Granted, Failure> {
         let (id, secret) = parts(code).ok_or(USED)?;
-        let Some(taken) = self.keep.take(CODE, id).await? else {
-            // Used before: what came of it is not to be trusted.
-            if let Some((_, grant)) = self.grant(id).await?
-                && credential::matches(secret, Some(&grant.code_sha256))
-            {
-                self.end(id, &grant).await?;
-            }
+        let Some(record) = self.use_code(id, secret, now).await? else {
             return Err(USED);
         };
-        let record: CodeRecord = parse(&taken).ok_or(USED)?;
         let agreed = record.agreed;
-        if !credential::matches(secret, Some(&record.secret_sha256))
-            || agreed.client_id != client.id
+        if agreed.client_id != client.id
             || redirect_uri.map_or(agreed.redirect_named, |uri| uri != agreed.redirect_uri)
         {
             return Err(USED);
@@ -120,6 +126,7 @@ impl Inner {
             &People::subject(&agreed.person),
             &client.id,
             &agreed.scopes,
+            Some(&family(id)),
             now,
         )?;
         let refresh = credential::random::<32>().map_err(no_random)?;
@@ -134,12 +141,55 @@ impl Inner {
             ends_at: now.saturating_add(self.consent_ttl),
         };
         let end = Some(grant.ends_at);
-        self.keep.put(GRANT, id, &text(&grant)?, None, end).await?;
+        let put = self.keep.put(GRANT, id, &text(&grant)?, None, end).await?;
+        if !put || self.was_revoked_meanwhile(id).await? {
+            return Err(USED);
+        }
         Ok(Granted {
             access,
             refresh: format!("{id}.{refresh}"),
             scopes: agreed.scopes,
         })
+    }
+
+    /// What was agreed under a code that is shown for the first time. A second use revokes what came of
+    /// the first one.
+    async fn use_code(
+        &self,
+        id: &str,
+        secret: &str,
+        now: u64,
+    ) -> Result<Option<CodeRecord>, Failure> {
+        let Some(kept) = self.keep.get(CODE, id).await? else {
+            // Its time is over; the grant that came of it may still be there.
+            if let Some((_, grant)) = self.grant(id).await?
+                && credential::matches(secret, Some(&grant.code_sha256))
+            {
+                self.revoke_stolen(id, Some(&grant), now).await?;
+            }
+            return Ok(None);
+        };
+        let Some(mut record) = parse::<CodeRecord>(&kept) else {
+            return Ok(None);
+        };
+        if !credential::matches(secret, Some(&record.secret_sha256)) {
+            return Ok(None);
+        }
+        let first = !std::mem::replace(&mut record.used, true);
+        let value = text(&record)?;
+        // Of several requests at the same time one marks it, and to the others it is used.
+        let marked = first
+            && self
+                .keep
+                .put(CODE, id, &value, Some(kept.revision), kept.expires_at)
+                .await?;
+        if !marked {
+            let grant = self.grant(id).await?;
+            let grant = grant.as_ref().map(|(_, grant)| grant);
+            self.revoke_stolen(id, grant, now).await?;
+            return Ok(None);
+        }
+        Ok(Some(record))
     }
 
     /// Gives new tokens for a refresh token, which is void from then on.
@@ -156,14 +206,14 @@ impl Inner {
             return Err(USED);
         }
         if !credential::matches(secret, Some(&grant.refresh_sha256)) {
-            self.end(id, &grant).await?;
+            self.revoke_stolen(id, Some(&grant), now).await?;
             return Err(USED);
         }
         if !self
             .still_there(client, &grant.person, grant.created_at)
             .await?
         {
-            self.end(id, &grant).await?;
+            self.end(id, &grant, now).await?;
             return Err(USED);
         }
         let wanted = asked.map_or_else(|| grant.scopes.join(" "), str::to_owned);
@@ -171,7 +221,8 @@ impl Inner {
         if !scopes.iter().all(|scope| grant.scopes.contains(scope)) {
             return Err(Failure::scope());
         }
-        let access = self.issue(&People::subject(&grant.person), &client.id, &scopes, now)?;
+        let subject = People::subject(&grant.person);
+        let access = self.issue(&subject, &client.id, &scopes, Some(&family(id)), now)?;
         let refresh = credential::random::<32>().map_err(no_random)?;
         grant.refresh_sha256 = credential::hash(&refresh);
         grant.tokens.retain(|(_, end)| now < *end);
@@ -183,12 +234,19 @@ impl Inner {
         grant.tokens.push((access.id.clone(), access.expires_at));
         let end = Some(grant.ends_at);
         let revision = Some(kept.revision);
-        // Somebody else used the same refresh token at the same time, and was faster.
-        if !self
+        let put = self
             .keep
             .put(GRANT, id, &text(&grant)?, revision, end)
-            .await?
-        {
+            .await?;
+        if !put {
+            // Another request used the same refresh token at the same time and was faster, so this is
+            // its second use. If the grant is gone instead, there is nothing left to revoke.
+            if let Some((_, grant)) = self.grant(id).await? {
+                self.revoke_stolen(id, Some(&grant), now).await?;
+            }
+            return Err(USED);
+        }
+        if self.was_revoked_meanwhile(id).await? {
             return Err(USED);
         }
         Ok(Granted {
@@ -199,14 +257,19 @@ impl Inner {
     }
 
     /// Ends the grant of a refresh token, if it is this client's. Whether there is one is not told.
-    pub(super) async fn give_back(&self, client: &Client, refresh: &str) -> Result<(), Failure> {
+    pub(super) async fn give_back(
+        &self,
+        client: &Client,
+        refresh: &str,
+        now: u64,
+    ) -> Result<(), Failure> {
         let Some((id, secret)) = parts(refresh) else {
             return Ok(());
         };
         if let Some((_, grant)) = self.grant(id).await? {
             let good = credential::matches(secret, Some(&grant.refresh_sha256));
             if good && grant.client_id == client.id {
-                self.end(id, &grant).await?;
+                self.end(id, &grant, now).await?;
             }
         }
         Ok(())
@@ -223,15 +286,65 @@ impl Inner {
         Ok(kept.and_then(|kept| parse(&kept).map(|grant| (kept, grant))))
     }
 
-    async fn end(&self, id: &str, grant: &GrantRecord) -> Result<(), Failure> {
-        self.keep.take(GRANT, id).await?;
-        for (token, expires_at) in &grant.tokens {
-            self.revoked
-                .token(self.keep.as_ref(), token, *expires_at)
-                .await?;
+    /// After a grant was written: whether its family was revoked before. Then the grant is removed, for
+    /// the revocation may have looked for it too early.
+    async fn was_revoked_meanwhile(&self, id: &str) -> Result<bool, Failure> {
+        let revoked = Revoked::has_family(self.keep.as_ref(), &family(id)).await?;
+        if revoked {
+            self.keep.take(GRANT, id).await?;
         }
+        Ok(revoked)
+    }
+
+    /// Ends a grant of which a code or a refresh token was used twice. The record stays as long as the
+    /// grant could, so that the grant is of no use even if removing it fails.
+    async fn revoke_stolen(
+        &self,
+        id: &str,
+        grant: Option<&GrantRecord>,
+        now: u64,
+    ) -> Result<(), Failure> {
+        tracing::warn!("a code or a refresh token was used twice; its tokens are revoked");
+        let until = grant.map_or(0, |grant| grant.ends_at);
+        self.revoke(id, grant, until, now).await
+    }
+
+    /// Ends a grant whose owner or client does not want it any more.
+    async fn end(&self, id: &str, grant: &GrantRecord, now: u64) -> Result<(), Failure> {
+        self.revoke(id, Some(grant), 0, now).await
+    }
+
+    /// Revokes the family first and removes the grant second. The record of the revocation outlives every
+    /// token that was made so far, and those that are being made.
+    async fn revoke(
+        &self,
+        id: &str,
+        grant: Option<&GrantRecord>,
+        until: u64,
+        now: u64,
+    ) -> Result<(), Failure> {
+        let keep = self.keep.as_ref();
+        let tokens = grant.map_or(&[][..], |grant| &grant.tokens);
+        let until = tokens
+            .iter()
+            .map(|(_, end)| *end)
+            .chain([until, now.saturating_add(self.token_ttl)])
+            .max();
+        let until = until.unwrap_or(now).saturating_add(REVOKED_SLACK);
+        self.revoked.family(keep, &family(id), until).await?;
+        // Tokens of an earlier version carry no family.
+        for (token, expires_at) in tokens {
+            self.revoked.token(keep, token, *expires_at).await?;
+        }
+        self.keep.take(GRANT, id).await?;
         Ok(())
     }
+}
+
+/// The name of a grant in its tokens. Not its id, which every server that gets the token would see: that
+/// would be enough to have the grant of a public client ended.
+fn family(id: &str) -> String {
+    credential::hash(id)
 }
 
 /// An id to be found by, and a secret to be believed by.

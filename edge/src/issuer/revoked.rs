@@ -20,6 +20,8 @@ pub(super) struct Revoked(ArcSwap<Table>);
 #[derive(Clone, Default)]
 struct Table {
     tokens: HashSet<String>,
+    /// Consents whose tokens are all void, whenever they were made.
+    families: HashSet<String>,
     /// Clients and subjects, and the moment from which on their older tokens are void.
     accounts: HashMap<String, u64>,
 }
@@ -31,6 +33,9 @@ impl Table {
             match kept.key.split_once('/') {
                 Some(("token", id)) => {
                     table.tokens.insert(id.to_owned());
+                }
+                Some(("family", id)) => {
+                    table.families.insert(id.to_owned());
                 }
                 Some(("account", id)) => {
                     let at = kept.value.parse().unwrap_or(u64::MAX);
@@ -53,6 +58,7 @@ impl Revoked {
             // What was taken back here while we read may be missing in what we read.
             if !Arc::ptr_eq(current, &before) {
                 table.tokens.extend(current.tokens.iter().cloned());
+                table.families.extend(current.families.iter().cloned());
             }
             table
         });
@@ -79,9 +85,34 @@ impl Revoked {
         Ok(())
     }
 
+    /// Revokes all tokens of a family, also those that are being made: by one record, so that there is
+    /// no moment in which some of them are revoked and others are not.
+    pub(super) async fn family(
+        &self,
+        keep: &dyn Keep,
+        id: &str,
+        until: u64,
+    ) -> Result<(), KeepError> {
+        // False means that it is there already.
+        keep.put(KIND, &format!("family/{id}"), "", None, Some(until))
+            .await?;
+        self.0.rcu(|table| {
+            let mut table = Table::clone(table);
+            table.families.insert(id.to_owned());
+            table
+        });
+        Ok(())
+    }
+
+    /// Whether a family was revoked, on whichever node: looks into the records.
+    pub(super) async fn has_family(keep: &dyn Keep, id: &str) -> Result<bool, KeepError> {
+        let found = keep.get(KIND, &format!("family/{id}")).await?;
+        Ok(found.is_some())
+    }
+
     pub(super) fn has(&self, identity: &Identity) -> bool {
         let table = self.0.load();
-        if table.tokens.is_empty() && table.accounts.is_empty() {
+        if table.tokens.is_empty() && table.accounts.is_empty() && table.families.is_empty() {
             return false;
         }
         let ended = |account: &str| {
@@ -89,7 +120,9 @@ impl Revoked {
             at.is_some_and(|at| identity.issued_at <= *at)
         };
         let token = identity.token_id.as_deref();
+        let family = identity.family.as_deref();
         token.is_some_and(|id| table.tokens.contains(id))
+            || family.is_some_and(|id| table.families.contains(id))
             || ended(&identity.client)
             || ended(&identity.principal)
     }

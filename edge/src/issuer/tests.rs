@@ -4,6 +4,7 @@ mod browser;
 mod consent;
 mod keys;
 mod programs;
+mod races;
 
 use super::{
     Clients, Grant, Issuer, IssuerOptions, Keep, MemoryKeep, NewClient, NewSecret, People, Scope,

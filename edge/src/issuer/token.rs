@@ -50,7 +50,7 @@ async fn answer(inner: &Inner, headers: &HeaderMap, body: Body) -> Result<TokenA
             let fits = !client.public && client.grants.contains(&Grant::ClientCredentials);
             allowed(fits)?;
             let scopes = inner.scopes(&client, form.get("scope"))?;
-            let access = inner.issue(&client.id, &client.id, &scopes, now)?;
+            let access = inner.issue(&client.id, &client.id, &scopes, None, now)?;
             Ok(token_answer(access, &scopes, None, now))
         }
         "authorization_code" => {
@@ -179,8 +179,9 @@ pub(super) async fn revoke(
 
 impl Inner {
     async fn take_back(&self, client: &Client, token: &str) -> Result<(), Failure> {
-        let Some(identity) = self.recognise(token, self.clock.unix(), LATE) else {
-            return self.give_back(client, token).await;
+        let now = self.clock.unix();
+        let Some(identity) = self.recognise(token, now, LATE) else {
+            return self.give_back(client, token, now).await;
         };
         if *identity.client != *client.id {
             return Err(Failure::grant("the token was issued to another client"));

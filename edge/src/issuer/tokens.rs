@@ -24,6 +24,9 @@ struct Claims<'a> {
     jti: &'a str,
     client_id: &'a str,
     scope: String,
+    /// The consent that it comes from, if any.
+    #[serde(rename = "interzone_family", skip_serializing_if = "Option::is_none")]
+    family: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -34,12 +37,14 @@ enum Audience<'a> {
 }
 
 impl Inner {
-    /// Makes a token.
+    /// Makes a token. With a `family` it ends when that family is revoked, also if this is happening
+    /// now.
     pub(super) fn issue(
         &self,
         subject: &str,
         client: &str,
         scopes: &[String],
+        family: Option<&str>,
         now: u64,
     ) -> Result<Issued, Failure> {
         let id = uuid::Uuid::new_v4().simple().to_string();
@@ -56,6 +61,7 @@ impl Inner {
             jti: &id,
             client_id: client,
             scope: scopes.join(" "),
+            family,
         };
         let token = self.ring.load().sign(&claims, now).ok_or_else(|| {
             tracing::error!("no signing key can be used");

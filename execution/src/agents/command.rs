@@ -24,10 +24,14 @@ mod notes;
 mod process;
 mod program;
 mod signals;
+#[cfg(target_os = "linux")]
+mod subreaper;
 mod supervise;
 mod wire;
 
 pub use program::CommandError;
+#[cfg(target_os = "linux")]
+pub use subreaper::run_program;
 
 use live::{Entered, Live, Said};
 use supervise::Presence;
@@ -35,6 +39,18 @@ use supervise::Presence;
 /// The variables that a program may have from the server's own environment. Whoever reads the
 /// configuration puts them into [`CommandOptions::env`]; a library does not look them up.
 pub const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+
+/// A command that runs another one and ends everything that it started: on Linux, what calls
+/// [`run_program`]. Without it a process that leaves the program's group outlives the program.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    /// The executable.
+    pub program: PathBuf,
+    /// What it is called in a list of processes.
+    pub name: String,
+    /// Its arguments, before the command that it runs.
+    pub arguments: Vec<String>,
+}
 
 /// How a program is run.
 #[derive(Clone)]
@@ -49,6 +65,8 @@ pub struct CommandOptions {
     pub skills: Vec<Skill>,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// What runs it, if anything is between.
+    pub supervisor: Option<Supervisor>,
     /// Where it runs; none means where the server does.
     pub cwd: Option<PathBuf>,
     /// Its whole environment: it gets nothing else.
@@ -82,6 +100,7 @@ impl CommandOptions {
             name,
             skills: Vec::new(),
             command,
+            supervisor: None,
             cwd: None,
             env: BTreeMap::new(),
             concurrency: 16,

@@ -14,6 +14,7 @@ use axum::response::Response;
 use axum::routing::{any, get};
 use interzone_edge::auth::Identity;
 use interzone_edge::listener::{Peer, Sender};
+use interzone_edge::readiness::SharedCheck;
 use interzone_edge::request::CORRELATION;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,9 +29,6 @@ const USER: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runti
 /// Where calls go on each port.
 const HTTP: &str = "/invocations";
 const AGENTS: &str = "/";
-
-/// How long the store may take to say whether something waits.
-const STORE_TIME: Duration = Duration::from_secs(2);
 
 /// How a zone lives inside AgentCore.
 pub struct AgentCoreOptions {
@@ -51,6 +49,9 @@ pub struct AgentCoreOptions {
 pub struct AgentCore {
     zone: Arc<Zone>,
     options: AgentCoreOptions,
+    /// Whether work waits in the store. Requests at the same time share one query, but each later
+    /// request makes its own, so that an answer is never older than its request.
+    work_waits: SharedCheck<bool>,
     health: Mutex<Health>,
 }
 
@@ -65,9 +66,18 @@ impl AgentCore {
     /// The doors of this zone. They do nothing until their routers are served.
     pub fn new(zone: Arc<Zone>, options: AgentCoreOptions) -> Arc<Self> {
         let since = zone.hub.now().as_millis() / 1000;
+        let hub = zone.hub.clone();
+        let work_waits = SharedCheck::new(Duration::ZERO, move || {
+            let hub = hub.clone();
+            async move {
+                let depth = hub.store().work_depth(hub.now()).await;
+                depth.is_ok_and(|(waiting, _)| waiting > 0)
+            }
+        });
         Arc::new(Self {
             zone,
             options,
+            work_waits,
             health: Mutex::new(Health { busy: false, since }),
         })
     }
@@ -126,15 +136,7 @@ impl AgentCore {
     /// Whether something is at work here or waits for it. A store that does not say soon leaves it at
     /// what runs.
     async fn is_busy(&self) -> bool {
-        if (self.options.running)() > 0 {
-            return true;
-        }
-        let hub = &self.zone.hub;
-        let asked = hub.store().work_depth(hub.now());
-        match tokio::time::timeout(STORE_TIME, asked).await {
-            Ok(Ok((waiting, _))) => waiting > 0,
-            Ok(Err(_)) | Err(_) => false,
-        }
+        (self.options.running)() > 0 || self.work_waits.result().await.unwrap_or(false)
     }
 
     /// Notes how it is, and since when it is so: the runtime counts from there how long a session has

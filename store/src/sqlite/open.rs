@@ -28,11 +28,13 @@ pub(super) struct Opened {
     pub(super) counters: Counters,
 }
 
-/// Opens or makes the database.
-pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened, StoreError> {
+/// Opens or makes the database; nothing if another process has it open.
+pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened>, StoreError> {
     let path = whole(path)?;
     let shown = path.display().to_string();
-    let lock = lock(&path)?;
+    let Some(lock) = lock(&path)? else {
+        return Ok(None);
+    };
     for_its_owner(&path);
     let refused = |error: rusqlite::Error| refused(&error, &shown);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -65,12 +67,12 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Opened, Store
         .map_err(refused)?;
     sync_folder(&path);
     let counters = counters(&connection).map_err(refused)?;
-    Ok(Opened {
+    Ok(Some(Opened {
         path,
         lock,
         connection,
         counters,
-    })
+    }))
 }
 
 /// One more connection, which cannot write.
@@ -208,8 +210,8 @@ fn for_its_owner(path: &Path) {
     drop(options.open(path));
 }
 
-/// Takes the lock beside the database.
-fn lock(path: &Path) -> Result<LockFile, StoreError> {
+/// Takes the lock beside the database; nothing if another process has it.
+fn lock(path: &Path) -> Result<Option<LockFile>, StoreError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let shown = path.display().to_string();
@@ -223,15 +225,15 @@ fn lock(path: &Path) -> Result<LockFile, StoreError> {
         )),
     })?;
     match file.try_lock() {
-        Ok(()) => Ok(LockFile { _file: file }),
-        Err(TryLockError::WouldBlock) => Err(in_use(&shown)),
+        Ok(()) => Ok(Some(LockFile { _file: file })),
+        Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(StoreError::Unusable(format!(
             "{shown} cannot be locked ({error}): put it on a local disk"
         ))),
     }
 }
 
-fn in_use(path: &str) -> StoreError {
+pub(super) fn in_use(path: &str) -> StoreError {
     StoreError::Unusable(format!(
         "{path} is in use by another process: stop that one, name another file, or keep the data \
          in PostgreSQL, which many may share"

@@ -55,11 +55,15 @@ pub(super) fn version(connection: &Connection, path: &str) -> Result<usize, Stor
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
     };
     let read = || -> rusqlite::Result<(i64, i64, i64)> {
-        Ok((
+        // One transaction: another process may be making the tables between two of these.
+        let transaction = connection.unchecked_transaction()?;
+        let read = (
             number("application_id")?,
             number("user_version")?,
             tables()?,
-        ))
+        );
+        transaction.finish()?;
+        Ok(read)
     };
     let (application, version, tables) = read().map_err(|error| unreadable(&error, path))?;
     match (application, usize::try_from(version)) {

@@ -9,6 +9,7 @@ mod streams;
 mod watching;
 mod webhooks;
 
+use crate::workers::counting::Counting;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, Request, StatusCode};
@@ -85,6 +86,7 @@ struct Setup {
 /// A zone with a store and an issuer of its own.
 struct World {
     hub: Hub,
+    store: Arc<Counting>,
     egress: Egress,
     clients: Clients,
     /// Decides how old tokens are.
@@ -125,8 +127,9 @@ impl World {
             };
             agents.add(Arc::new(Named(info)));
         }
+        let store = Counting::new(store);
         let hub = Hub::new(
-            Arc::new(store),
+            store.clone(),
             Arc::new(SystemClock),
             Arc::new(RandomIds),
             agents,
@@ -209,6 +212,7 @@ impl World {
         });
         Self {
             hub,
+            store,
             egress,
             clients: Clients::new(keep, clock.clone()),
             clock,

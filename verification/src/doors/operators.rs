@@ -11,7 +11,7 @@ use interzone_edge::telemetry::MEDIA_TYPE;
 use serde_json::json;
 use std::time::Duration;
 
-/// How long the store may take to say that it is well.
+/// How long the store may take to say how much waits.
 const STORE_TIME: Duration = Duration::from_secs(2);
 
 /// The process lives.
@@ -38,13 +38,11 @@ pub(super) async fn ready(State(zone): State<Zone>) -> Response {
 
 async fn missing(zone: &Parts) -> Vec<&'static str> {
     let mut missing = Vec::new();
-    match tokio::time::timeout(STORE_TIME, zone.hub.store().check()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "the store is not well");
-            missing.push("store_unavailable");
-        }
-        Err(_) => missing.push("store_too_slow"),
+    // The only part that costs more than a look into memory, so all requests of a second share it.
+    match zone.store_check.result().await {
+        Some(true) => {}
+        Some(false) => missing.push("store_unavailable"),
+        None => missing.push("store_too_slow"),
     }
     if zone.stop.is_cancelled() {
         missing.push("closing");

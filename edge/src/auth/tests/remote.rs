@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A small issuer that counts.
 #[derive(Clone, Default)]
-struct Remote {
+pub(super) struct Remote {
     inside: Arc<Mutex<Inside>>,
 }
 
@@ -30,7 +30,7 @@ struct Inside {
 }
 
 impl Remote {
-    async fn start() -> (Self, String) {
+    pub(super) async fn start() -> (Self, String) {
         let remote = Self::default();
         let app = Router::new()
             .route("/jwks", get(jwks))
@@ -44,15 +44,15 @@ impl Remote {
         (remote, url)
     }
 
-    fn keys(&self, keys: &[serde_json::Value]) {
+    pub(super) fn keys(&self, keys: &[serde_json::Value]) {
         self.inside.lock().unwrap().keys = Some(json!({ "keys": keys }).to_string());
     }
 
-    fn raw(&self, keys: Option<String>) {
+    pub(super) fn raw(&self, keys: Option<String>) {
         self.inside.lock().unwrap().keys = keys;
     }
 
-    fn asked(&self) -> usize {
+    pub(super) fn asked(&self) -> usize {
         self.inside.lock().unwrap().asked
     }
 }
@@ -87,7 +87,7 @@ async fn introspect(
     }
 }
 
-fn by_jwks(url: &str, clock: &Clock) -> Authenticator {
+pub(super) fn by_jwks(url: &str, clock: &Clock) -> Authenticator {
     Authenticator::new(options(Keys::Jwks(format!("{url}/jwks")), clock)).unwrap()
 }
 

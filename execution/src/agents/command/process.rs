@@ -2,9 +2,11 @@
 
 use super::lines::LineError;
 use super::live::Live;
+use super::program::can_run;
 use super::signals::{self, Ask};
 use super::{CommandOptions, listen};
 use bytes::Bytes;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -17,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a program's last words are waited for after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long a supervisor may take to end everything: a little more than it gives to what it has killed.
+const SUPERVISOR: Duration = Duration::from_secs(6);
 
 /// Lines beyond one for each run that may wait to be written.
 const SPARE: usize = 64;
@@ -44,6 +49,8 @@ pub(super) enum End {
 pub(super) struct Process {
     child: Child,
     leader: Option<u32>,
+    /// Whether the leader is a supervisor of the program, not the program itself.
+    supervised: bool,
     pub(super) live: Arc<Live>,
     hearing: JoinHandle<Result<(), LineError>>,
     writing: JoinHandle<End>,
@@ -53,7 +60,19 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn start(program: &Path, options: &CommandOptions) -> std::io::Result<Self> {
-        let mut command = Command::new(program);
+        let mut command = match &options.supervisor {
+            None => Command::new(program),
+            // The supervisor starts even if the program is gone.
+            Some(_) if !can_run(program) => return Err(ErrorKind::NotFound.into()),
+            Some(supervisor) => {
+                let mut command = Command::new(&supervisor.program);
+                #[cfg(unix)]
+                command.arg0(&supervisor.name);
+                command.args(&supervisor.arguments).arg("--").arg(program);
+                command
+            }
+        };
+        let supervised = options.supervisor.is_some();
         command
             .args(options.command.iter().skip(1))
             .env_clear()
@@ -61,7 +80,8 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true);
+            // A supervisor that is killed cannot end what it supervises; dropping it interrupts it.
+            .kill_on_drop(!supervised);
         if let Some(folder) = &options.cwd {
             command.current_dir(folder);
         }
@@ -80,6 +100,7 @@ impl Process {
         overhearing.spawn(listen::overhear(stderr, agent));
         Ok(Self {
             leader: child.id(),
+            supervised,
             child,
             live,
             hearing: tokio::spawn(hear),
@@ -144,6 +165,11 @@ impl Process {
 
     /// Kills what is left, of the process and of what it started.
     async fn finish(&mut self) {
+        if self.supervised && matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Ask::EndAll);
+            // One that does not heed it is killed, with what is left in its group.
+            let _ = tokio::time::timeout(SUPERVISOR, self.child.wait()).await;
+        }
         self.signal(Ask::Die);
         // An error means that it has ended already.
         let _ = self.child.kill().await;
@@ -163,7 +189,10 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            self.signal(Ask::Die);
+            self.signal(match self.supervised {
+                true => Ask::EndAll,
+                false => Ask::Die,
+            });
         }
         self.hearing.abort();
         self.writing.abort();

@@ -69,7 +69,7 @@ pub(super) fn find(options: &CommandOptions) -> Result<PathBuf, CommandError> {
 }
 
 #[cfg(unix)]
-fn can_run(path: &Path) -> bool {
+pub(super) fn can_run(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     let runs =
         |about: std::fs::Metadata| about.is_file() && about.permissions().mode() & 0o111 != 0;
@@ -77,6 +77,6 @@ fn can_run(path: &Path) -> bool {
 }
 
 #[cfg(not(unix))]
-fn can_run(path: &Path) -> bool {
+pub(super) fn can_run(path: &Path) -> bool {
     path.is_file()
 }

@@ -3,7 +3,8 @@
 
 use super::{New, of_kind, one, put, take};
 use crate::sqlite::fault::Outcome;
-use crate::sqlite::open::{beside, is_there};
+use crate::sqlite::open::{beside, in_use, is_there};
+use crate::sqlite::retry::Retry;
 use crate::sqlite::{SqliteOptions, SqliteStore};
 use async_trait::async_trait;
 use interzone_hub::ports::{Record, RecordStore, StoreError};
@@ -11,6 +12,11 @@ use interzone_protocol::vocab::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a server that holds the lock may take to make its tables. It holds the lock before they are
+/// there, and a slow disk or a migration takes a moment.
+const STARTING: Duration = Duration::from_secs(20);
 
 /// The records of a database, and nothing else of it, whoever has the database open.
 ///
@@ -33,16 +39,21 @@ impl SqliteRecords {
     }
 
     /// Opens the records of the database in this file. A file that is not there yet, or of an older
-    /// version, is first made or brought up to date, as a server does when it starts; for that, no
-    /// server may run on it.
+    /// version, is first made or brought up to date, as a server does when it starts. If a server is
+    /// doing that at the moment, this waits until it has.
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
-        if !Self::is_current(&path).await? {
-            let whole = SqliteStore::open(&path, SqliteOptions::default()).await?;
-            whole.close().await;
+        let mut retry = Retry::new(STARTING);
+        while !Self::is_current(&path).await? {
+            let options = SqliteOptions::default();
+            if let Some(whole) = SqliteStore::open_unless_held(&path, &options).await? {
+                whole.close().await;
+            } else if !retry.wait().await {
+                return Err(in_use(&path.display().to_string()));
+            }
         }
         let connection = blocking(move || beside(&path)).await?;
         Ok(Self {

@@ -1,9 +1,10 @@
 //! Opening: what is refused, in which words, and what a file looks like afterwards.
 
-use super::super::schema;
-use super::{Check, Folder, SqliteOptions, SqliteStore, task, whole};
-use interzone_hub::ports::{StoreError, TaskStore};
+use super::super::{SqliteRecords, schema};
+use super::{Check, Folder, SqliteOptions, SqliteStore, at, task, whole};
+use interzone_hub::ports::{RecordStore, StoreError, TaskStore};
 use rusqlite::Connection;
+use std::time::Duration;
 
 fn number(folder: &Folder, sql: &str) -> i64 {
     let connection = Connection::open(folder.file()).unwrap();
@@ -111,6 +112,60 @@ async fn one_file_has_one_store() {
     assert!(store.task(&task("t").id).await.unwrap().is_some());
     store.close().await;
     folder.open().await.close().await;
+}
+
+/// The lock of a process that has the store open, or is making it.
+fn hold_lock(folder: &Folder) -> std::fs::File {
+    let path = folder.0.join("store.db.lock");
+    let lock = std::fs::File::create(path).unwrap();
+    lock.try_lock().unwrap();
+    lock
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_wait_for_a_server_that_is_making_the_tables() {
+    let folder = Folder::new();
+    let _lock = hold_lock(&folder);
+    let mut opening = tokio::spawn(SqliteRecords::open(folder.file()));
+    // The clock advances only when all tries so far have been answered.
+    let waited = tokio::time::timeout(Duration::from_secs(1), &mut opening).await;
+    assert!(waited.is_err(), "it does not wait");
+    let mut connection = Connection::open(folder.file()).unwrap();
+    schema::migrate(&mut connection, 0).unwrap();
+    let records = opening.await.unwrap().unwrap();
+    let put = records.put_record("kind", "key", "value", Some(0), None, at(0));
+    assert!(put.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_do_not_wait_for_ever() {
+    let folder = Folder::new();
+    let _lock = hold_lock(&folder);
+    let opened = SqliteRecords::open(folder.file()).await;
+    let error = opened.err().unwrap().to_string();
+    assert!(error.contains("in use by another process"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_waits_for_its_lock_as_long_as_it_may() {
+    let folder = Folder::new();
+    let lock = hold_lock(&folder);
+    let options = SqliteOptions {
+        lock_wait: Duration::from_secs(3),
+        ..SqliteOptions::default()
+    };
+    let mut opening = tokio::spawn(SqliteStore::open(folder.file(), options.clone()));
+    let waited = tokio::time::timeout(Duration::from_secs(1), &mut opening).await;
+    assert!(waited.is_err(), "it does not wait");
+    drop(lock);
+    let store = opening.await.unwrap().unwrap();
+    let began = tokio::time::Instant::now();
+    refused(
+        SqliteStore::open(folder.file(), options).await,
+        "in use by another process",
+    );
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
+    store.close().await;
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 
 use super::agents::file_appears;
 use super::nodes::Reach;
+#[cfg(target_os = "linux")]
+use super::peers::{program, python};
 use super::soon;
 use super::streams::{in_order, logged, told};
 use super::watching::Event;
@@ -12,6 +14,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+#[cfg(target_os = "linux")]
+use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
 /// Far longer than a test may last: on a file of its own, a zone that comes back waits for no lease.
@@ -324,5 +328,42 @@ async fn what_was_acknowledged_survives_a_power_cut_under_load() {
         let task = zone.finished(&token, &id).await;
         assert_eq!(task["status"], "COMPLETED", "{task}");
         assert_eq!(task["messages"].as_array().unwrap().len(), 2, "{task}");
+    }
+}
+
+/// A process that a program starts in a session of its own ends with the zone, however that ends.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_programs_have_started_ends_with_the_zone() {
+    for killed in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let alive = folder.path().join("alive");
+        let made = std::process::Command::new("mkfifo").arg(&alive).status();
+        assert!(made.unwrap().success());
+        let mut alive_end = tokio::net::unix::pipe::OpenOptions::new()
+            .open_receiver(&alive)
+            .unwrap();
+        // The agent and a process that leaves its group both hold the pipe open.
+        let script = format!(
+            "exec 3>'{}'; setsid sh -c 'trap \"\" TERM HUP; sleep 600; sleep 601' & exec '{}' '{}'",
+            alive.display(),
+            python(),
+            program("agent.py").display(),
+        );
+        let command = vec!["sh".to_owned(), "-c".to_owned(), script];
+        let setup = Setup::new().with_worker().set_worker("command", command);
+        let mut zone = setup.start().await;
+        let token = zone.token("anna");
+        let id = zone.create(&token, "worker", "echo hello").await;
+        zone.finished(&token, &id).await;
+        if killed {
+            zone.kill();
+        } else {
+            zone.ask_to_stop();
+            assert!(zone.ended().await.success());
+        }
+        let mut nothing = Vec::new();
+        let ended = alive_end.read_to_end(&mut nothing);
+        soon("the end of all processes", ended).await.unwrap();
     }
 }

@@ -1,9 +1,11 @@
 //! The doors: who is let in, what is answered, and what happens when the store is away.
 
 use super::{Setup, World};
+use crate::workers::counting::Counting;
 use hmac::{Hmac, KeyInit, Mac};
 use interzone_edge::limits::HttpLimits;
 use interzone_playground::{PlaygroundOptions, seed};
+use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use interzone_verification::slack::socket::{Ack, Envelopes};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -223,6 +225,25 @@ async fn fault_6_what_cannot_be_kept_is_not_acknowledged_and_comes_again() {
     assert_eq!(send_signed(&world, "/slack/events", &body).await.0, 200);
     world.quiet().await;
     assert_eq!(world.agent.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn readiness_requests_share_one_write_to_the_store_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("verification.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).await;
+    let store = Counting::new(store.unwrap());
+    let world = World::on(store.clone(), Setup::default(), folder).await;
+    let url = format!("{}/readyz", world.running().url);
+    let http = reqwest::Client::new();
+    let began = std::time::Instant::now();
+    let requests = (0..200).map(|_| http.get(&url).send());
+    for response in futures_util::future::join_all(requests).await {
+        assert_eq!(response.unwrap().status(), 200);
+    }
+    let most = 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
+    let checks = store.count("check");
+    assert!((1..=most).contains(&checks), "{checks} checks");
 }
 
 #[tokio::test]

@@ -86,6 +86,11 @@ impl Counting {
         self.asked.lock().unwrap().contains_key(what)
     }
 
+    /// How often it was asked for this since the last report.
+    pub(crate) fn count(&self, what: &str) -> usize {
+        self.asked.lock().unwrap().get(what).copied().unwrap_or(0)
+    }
+
     /// What it was asked for since the last time, one to a line.
     pub(crate) fn asked(&self) -> String {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
@@ -390,6 +395,7 @@ impl Upkeep for Counting {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
+        self.note("check");
         self.store.check().await
     }
 

@@ -66,6 +66,19 @@ async fn operators_see_whether_it_works() {
 }
 
 #[tokio::test]
+async fn readiness_requests_share_one_write_to_the_store_a_second() {
+    let world = World::new().await;
+    let began = std::time::Instant::now();
+    let requests = (0..500).map(|_| world.get("/readyz", None));
+    for (status, _, _) in futures_util::future::join_all(requests).await {
+        assert_eq!(status, StatusCode::OK);
+    }
+    let most = 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
+    let checks = world.store.count("check");
+    assert!((1..=most).contains(&checks), "{checks} checks");
+}
+
+#[tokio::test]
 async fn counts_are_for_operators() {
     let world = World::new().await;
     let user = world.token("alice").await;

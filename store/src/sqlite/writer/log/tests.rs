@@ -44,7 +44,7 @@ impl Written {
         start: impl FnOnce((Connection, File)) -> Result<Copier, StoreError>,
     ) -> Self {
         let options = SqliteOptions::default();
-        let opened = open::open(&folder.file(), &options).unwrap();
+        let opened = open::open(&folder.file(), &options).unwrap().unwrap();
         let copier = start(open::copier(&opened.path).unwrap()).unwrap();
         let connection = opened.connection;
         connection
@@ -250,7 +250,9 @@ fn what_may_not_be_on_the_disk_stays_in_the_log() {
     assert!(!written.log.end(&written.connection).unwrap());
     drop(written);
     // All of it is copied once more.
-    let opened = open::open(&folder.file(), &SqliteOptions::default()).unwrap();
+    let opened = open::open(&folder.file(), &SqliteOptions::default())
+        .unwrap()
+        .unwrap();
     let lengths = lengths(&opened.connection).unwrap();
     assert_eq!(lengths.copied, 0);
     assert!(lengths.log >= long);
