@@ -311,6 +311,7 @@ async fn child_gives_up_memory_files_and_processes_before_it_reads() {
         .unwrap();
     let path = format!("/proc/{}/limits", child.id().unwrap());
     let deadline = Instant::now() + Duration::from_secs(30);
+    let mut look = tokio::time::interval(Duration::from_millis(5));
     // The memory is the last of the limits.
     let limits = loop {
         let limits = std::fs::read_to_string(&path).unwrap();
@@ -318,7 +319,7 @@ async fn child_gives_up_memory_files_and_processes_before_it_reads() {
             break limits;
         }
         assert!(Instant::now() < deadline, "{limits}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        look.tick().await;
     };
     for (name, soft, hard) in [
         ("Max cpu time", "7", "8"),
