@@ -32,10 +32,12 @@ fn owner(name: &str) -> FileOwner {
     FileOwner::new(name, None)
 }
 
-/// Little memory, so that what would take all of it ends soon.
+/// Little memory, so that what would take all of it ends soon, and more time than a busy machine needs for
+/// that.
 fn rules() -> InputRules {
     InputRules {
         extract_memory: 160 << 20,
+        extract_time: Duration::from_secs(60),
         ..InputRules::default()
     }
 }
@@ -219,8 +221,8 @@ async fn bombs_of_every_kind_cost_their_own_file_alone() {
         "<worksheet><dimension ref=\"A1:XFD1048576\"/><sheetData>{}</sheetData></worksheet>",
         "<row><c r=\"XFD1048576\"><v>1</v></c></row>".repeat(2_000)
     );
-    let bombs: Vec<(&str, Vec<u8>, &[Result<Kind, ErrorWord>])> = vec![
-        ("archive", docx(&spaces), &[Err(ErrorWord::FileBomb)]),
+    let bombs: Vec<(&str, Vec<u8>, Result<Kind, ErrorWord>)> = vec![
+        ("archive", docx(&spaces), Err(ErrorWord::FileBomb)),
         (
             "archive in an archive, which stays packed",
             zip(&[
@@ -228,26 +230,22 @@ async fn bombs_of_every_kind_cost_their_own_file_alone() {
                 ("word/document.xml", b"<w:p><w:t>a</w:t></w:p>"),
                 ("b.zip", &inner),
             ]),
-            &[Ok(Kind::Docx)],
+            Ok(Kind::Docx),
         ),
         (
             "entities",
             docx(
                 "<!DOCTYPE a [<!ENTITY b \"bbbb\"><!ENTITY c \"&b;&b;\">]><w:p><w:t>&c;</w:t></w:p>",
             ),
-            &[Err(ErrorWord::ExtractionFailed)],
+            Err(ErrorWord::ExtractionFailed),
         ),
         (
             "deep elements",
             docx(&"<w:p>".repeat(100_000)),
-            &[Err(ErrorWord::FileBomb)],
+            Err(ErrorWord::FileBomb),
         ),
-        ("huge sheet", xlsx(&huge_sheet), &[Ok(Kind::Xlsx)]),
-        (
-            "huge picture",
-            png(u32::MAX, u32::MAX),
-            &[Ok(Kind::Png), Err(ErrorWord::ExtractionFailed)],
-        ),
+        ("huge sheet", xlsx(&huge_sheet), Ok(Kind::Xlsx)),
+        ("huge picture", png(u32::MAX, u32::MAX), Ok(Kind::Png)),
         (
             "pages in a circle",
             pdf(&[
@@ -255,22 +253,22 @@ async fn bombs_of_every_kind_cost_their_own_file_alone() {
                 loops.into(),
                 b"<</Type/Page>>".to_vec(),
             ]),
-            &[Err(ErrorWord::ExtractionFailed)],
+            Err(ErrorWord::ExtractionFailed),
         ),
         (
             "form in itself",
             pdf_page(stream(form, b"/X Do"), &[]),
-            &[Err(ErrorWord::ExtractionFailed)],
+            Err(ErrorWord::ExtractionFailed),
         ),
         (
             "deep arrays",
             pdf_page(stream("", &b"[".repeat(4_000_000)), &[]),
-            &[Err(ErrorWord::ExtractionFailed), Err(ErrorWord::FileBomb)],
+            Err(ErrorWord::ExtractionFailed),
         ),
         (
             "many values",
             pdf_page(stream("", &b"0 ".repeat(2_000_000)), &[]),
-            &[Err(ErrorWord::FileBomb)],
+            Err(ErrorWord::FileBomb),
         ),
         (
             "one array under many numbers",
@@ -278,14 +276,14 @@ async fn bombs_of_every_kind_cost_their_own_file_alone() {
                 stream("", WORDS),
                 &[stream(&same_dictionary, same.as_bytes())],
             ),
-            &[Err(ErrorWord::FileBomb)],
+            Err(ErrorWord::FileBomb),
         ),
     ];
     let reader = reader();
     for (name, bytes, expected) in bombs {
         assert!(bytes.len() <= 5 << 20, "{name}: {}", bytes.len());
         let first = check(&reader, bytes.clone()).await;
-        assert!(expected.contains(&first), "{name}: {first:?}");
+        assert_eq!(first, expected, "{name}");
         assert_eq!(check(&reader, bytes).await, first, "{name}: the same again");
     }
     assert_eq!(check(&reader, good_pdf()).await, Ok(Kind::Pdf));
