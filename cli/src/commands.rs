@@ -9,6 +9,7 @@ mod check;
 mod completions;
 mod doctor;
 mod execute;
+mod extract_file;
 mod feedback;
 mod health;
 mod man;
@@ -78,6 +79,8 @@ enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     RunProgram(run_program::RunProgram),
+    #[command(hide = true)]
+    ExtractFile(extract_file::ExtractFile),
 }
 
 /// Reads the command line.
@@ -123,6 +126,7 @@ impl Cli {
             Command::Man(man) => man.run(format),
             #[cfg(target_os = "linux")]
             Command::RunProgram(program) => program.run(),
+            Command::ExtractFile(extract) => extract.run(),
         }
     }
 }

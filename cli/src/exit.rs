@@ -78,6 +78,8 @@ pub(crate) enum Failure {
     #[cfg(target_os = "linux")]
     #[error("the program cannot be started: {0}")]
     Program(#[source] io::Error),
+    #[error("the file cannot be read within limits: {0}")]
+    ExtractFile(#[source] io::Error),
     #[error("cannot write {path}: {1}", path = printable::text(&.0.to_string_lossy()))]
     Save(std::path::PathBuf, #[source] io::Error),
 }
@@ -138,7 +140,7 @@ impl Failure {
             | Self::Profile(_)
             | Self::Misuse(_)
             | Self::Save(..) => Exit::Misuse,
-            Self::Start(_) | Self::Runtime(_) => Exit::No,
+            Self::Start(_) | Self::Runtime(_) | Self::ExtractFile(_) => Exit::No,
             #[cfg(target_os = "linux")]
             Self::Program(_) => Exit::No,
             Self::Lacks { .. } => Exit::Refused,
