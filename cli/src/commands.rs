@@ -9,6 +9,7 @@ mod check;
 mod completions;
 mod doctor;
 mod execute;
+mod extract_file;
 mod feedback;
 mod health;
 mod man;
@@ -73,6 +74,8 @@ enum Command {
     Health(health::Health),
     Completions(completions::Completions),
     Man(man::Man),
+    #[command(hide = true)]
+    ExtractFile(extract_file::ExtractFile),
 }
 
 /// Reads the command line.
@@ -116,6 +119,7 @@ impl Cli {
             Command::Health(health) => runtime::run(health.run(format)),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(format),
+            Command::ExtractFile(extract) => extract.run(),
         }
     }
 }

@@ -70,6 +70,8 @@ pub(crate) enum Failure {
     },
     #[error("the runtime cannot be started: {0}")]
     Runtime(#[source] io::Error),
+    #[error("the file cannot be read within limits: {0}")]
+    ExtractFile(#[source] io::Error),
     #[error("cannot write {path}: {1}", path = printable::text(&.0.to_string_lossy()))]
     Save(std::path::PathBuf, #[source] io::Error),
 }
@@ -130,7 +132,7 @@ impl Failure {
             | Self::Profile(_)
             | Self::Misuse(_)
             | Self::Save(..) => Exit::Misuse,
-            Self::Start(_) | Self::Runtime(_) => Exit::No,
+            Self::Start(_) | Self::Runtime(_) | Self::ExtractFile(_) => Exit::No,
             Self::Lacks { .. } => Exit::Refused,
             Self::TooSlow(_) => Exit::TimedOut,
             Self::Call(error) => Told::of(error).exit,

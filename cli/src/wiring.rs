@@ -40,7 +40,7 @@ use interzone_execution::pairs::PairLog;
 use interzone_execution::workers::Workers;
 use interzone_execution::{Zone, ZoneOptions, router, turned_away};
 use interzone_hub::{Hub, RandomIds, SystemClock};
-use options::{audit, http_limits, hub_limits, operator, webhooks, worker_options};
+use options::{audit, file_reader, http_limits, hub_limits, operator, webhooks, worker_options};
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,10 +118,12 @@ impl Running {
         let store = Opened::open(&config.store).await?;
         let identity = Identity::start(config, &store, &trust, &mut works.background, &end).await?;
         let files = Arc::new(config.files.clone());
+        let reader = file_reader(config).map_err(StartError::FileReader)?;
         let around = Surroundings {
             stop: &end,
             trust: &trust,
             files: files.clone(),
+            reader: &reader,
             input: &config.attachments,
         };
         let agents = Agents::start(config, &around).await?;
@@ -144,7 +146,7 @@ impl Running {
         works.crew.begin(Workers::start(
             hub.clone(),
             Arc::new(webhooks(config, egress.clone())),
-            worker_options(config, &egress),
+            worker_options(config, &egress, &reader),
             metrics.clone(),
             end.clone(),
         ));

@@ -13,7 +13,7 @@ mod tests;
 pub(crate) use say::{Listener, add_skipped};
 
 use crate::files::{
-    Fault, InputRules, Kind, Language, aside, declared_kind, examine, extract_text, safe_name,
+    Fault, FileOwner, FileReader, InputRules, Kind, Language, declared_kind, safe_name,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -34,6 +34,7 @@ pub(crate) const REFUSED: &str = "refused";
 #[derive(Clone, Debug)]
 pub struct Intake {
     egress: Egress,
+    reader: FileReader,
     input: InputRules,
     /// The first wait between attempts to fetch.
     pause: Duration,
@@ -69,9 +70,10 @@ struct Looked {
 
 impl Intake {
     /// Whoever takes attachments in by this way and these rules.
-    pub const fn new(egress: Egress, input: InputRules) -> Self {
+    pub const fn new(egress: Egress, reader: FileReader, input: InputRules) -> Self {
         Self {
             egress,
+            reader,
             input,
             pause: fetch::FIRST_PAUSE,
         }
@@ -94,6 +96,7 @@ impl Intake {
             forget_refused(message);
         }
         let language = Language::of(&turn.message.text());
+        let owner = FileOwner::from(&turn.task);
         let (mut given, mut kept, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         let (mut seats, mut changed, mut taken) = (Seats::new(&self.input), false, 0_usize);
         for part in turn.message.parts() {
@@ -102,7 +105,7 @@ impl Intake {
                 kept.push(part.clone());
                 continue;
             }
-            let looked = self.look(part, &mut seats).await;
+            let looked = self.look(part, &owner, &mut seats).await;
             changed |= looked.kept != *part;
             kept.push(looked.kept);
             match looked.taken {
@@ -133,7 +136,7 @@ impl Intake {
     }
 
     /// Looks at one attachment, fetched if its bytes are not there.
-    async fn look(&self, part: &Part, seats: &mut Seats<'_>) -> Looked {
+    async fn look(&self, part: &Part, owner: &FileOwner, seats: &mut Seats<'_>) -> Looked {
         let clean = part.clone().without_extra(FETCH);
         if let Some(fault) = self.refused_before(part) {
             return Looked {
@@ -141,7 +144,7 @@ impl Intake {
                 taken: Err(fault),
             };
         }
-        match self.take(part, seats).await {
+        match self.take(part, owner, seats).await {
             Ok((kind, taken)) => {
                 let name = safe_name(part.filename().unwrap_or_default(), kind.media_type());
                 let taken = taken.with_filename(name).with_media_type(kind.media_type());
@@ -182,11 +185,17 @@ impl Intake {
         })
     }
 
-    async fn take(&self, part: &Part, seats: &mut Seats<'_>) -> Result<(Kind, Part), Fault> {
-        let declared = part.media_type().unwrap_or_default().to_owned();
-        let name = part.filename().unwrap_or_default().to_owned();
+    async fn take(
+        &self,
+        part: &Part,
+        owner: &FileOwner,
+        seats: &mut Seats<'_>,
+    ) -> Result<(Kind, Part), Fault> {
+        let declared = part.media_type().unwrap_or_default();
+        let name = part.filename().unwrap_or_default();
         // What can be known before a byte is read is known before.
-        let said = declared_kind(&declared, &name)?;
+        let said =
+            declared_kind(declared, name).map_err(|problem| problem.into_fault(&self.input))?;
         seats.room_for(said)?;
         let most = said.map_or(self.input.largest(), |kind| self.input.limit(kind));
         let most = most.min(seats.bytes);
@@ -202,16 +211,11 @@ impl Intake {
             return Err(self.input.too_large());
         }
         is_there(part, &bytes)?;
-        let (rules, looked_at) = (self.input.clone(), bytes.clone());
-        let kind = aside(self.input.extract_time, move || {
-            let kind = examine(&looked_at, &declared, &name, &rules)?;
-            // A document that nobody can read is better left out here than in the middle of an answer.
-            if kind == Kind::Pdf || kind.is_office() {
-                extract_text(kind, &looked_at, &rules)?;
-            }
-            Ok(kind)
-        });
-        let kind = kind.await?;
+        // A document without text is better left out here than in the middle of an answer.
+        let checked = self
+            .reader
+            .check(owner, bytes.clone(), (declared, name), &self.input);
+        let kind = checked.await?;
         seats.take(kind, count(&bytes))?;
         let size = count(&bytes);
         let content = match content {

@@ -50,12 +50,25 @@ pub(super) fn attachments(mut section: Section<'_>) -> Result<InputRules> {
         pages: count(&mut section, "pages", 1)?,
         text_chars: count(&mut section, "text_chars", 1)?,
         extract_time: time(&mut section, "extract_time")?,
+        extract_memory: extract_memory(&mut section)?,
+        extract_processes: count(&mut section, "extract_processes", 1)?,
         fetch_time: time(&mut section, "fetch_time")?,
         fetch_attempts: number(&mut section, "fetch_attempts", 1)?,
         ..InputRules::default()
     };
     section.end()?;
     Ok(rules)
+}
+
+/// Memory for reading one file. With less than this the process that reads it does not start.
+const LEAST_EXTRACT_MEMORY: usize = 128 << 20;
+
+fn extract_memory(section: &mut Section<'_>) -> Result<u64> {
+    let memory = size(section, "extract_memory")?;
+    if memory < LEAST_EXTRACT_MEMORY {
+        return Err(section.refuse("`extract_memory` must be 128MiB or more"));
+    }
+    Ok(memory as u64)
 }
 
 /// `[pairs]`: which answered requests are noted; for how long goes with the rest of retention.

@@ -8,6 +8,7 @@ use crate::config::{
 };
 use interzone_edge::tls::install_provider;
 use interzone_execution::agents::{CommandOptions, LlmOptions, Provider, RemoteDialect};
+use interzone_execution::files::FileReader;
 use interzone_protocol::vocab::AgentId;
 use std::collections::BTreeMap;
 use std::fs;
@@ -298,7 +299,7 @@ fn agents_defaults() -> BTreeMap<(&'static str, &'static str), String> {
         native_files: false,
         images: true,
     };
-    let llm = LlmOptions::new(id(), provider, "m");
+    let llm = LlmOptions::new(id(), provider, "m", FileReader::new("interzone", 1));
     let command = CommandOptions::new(id(), vec!["true".to_owned()]);
     let config = Config::read(EXECUTION, [], Path::new("/")).unwrap();
     let AgentKind::Llm(model) = &config.agents[2].kind else {

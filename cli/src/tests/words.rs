@@ -150,7 +150,7 @@ pub(super) const ZONE: Told = &[
     ),
     (
         "file_bomb",
-        "A document unpacks to more than `attachments.unpacked_bytes`, or has more than `attachments.pages`.",
+        "A document unpacks to more than `attachments.unpacked_bytes`, has more than `attachments.pages`, or takes more than `attachments.extract_memory` to read.",
     ),
     (
         "unsupported_file_type",
@@ -166,7 +166,7 @@ pub(super) const ZONE: Told = &[
     ),
     (
         "extraction_failed",
-        "The document is damaged, or took longer than `attachments.extract_time`.",
+        "The document is damaged, took longer than `attachments.extract_time`, or came while too many files waited to be read.",
     ),
     ("file_encrypted", "Send it without a password."),
     (

@@ -8,7 +8,7 @@ use crate::config::{AgentConfig, AgentKind, CommandConfig, Config, Elsewhere};
 use interzone_edge::Secret;
 use interzone_edge::tls::Trust;
 use interzone_execution::agents::{CommandAgent, CommandOptions, DemoAgent};
-use interzone_execution::files::{FileRules, InputRules};
+use interzone_execution::files::{FileReader, FileRules, InputRules};
 use interzone_hub::{Agent, Registry};
 use interzone_protocol::vocab::AgentId;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) stop: &'a CancellationToken,
     pub(super) trust: &'a Trust,
     pub(super) files: Arc<FileRules>,
+    pub(super) reader: &'a FileReader,
     pub(super) input: &'a InputRules,
 }
 
@@ -69,7 +70,9 @@ async fn make(
     match &config.kind {
         AgentKind::Demo => {
             let runs = config.concurrency.unwrap_or(DEMO_RUNS);
-            Ok(Arc::new(DemoAgent::new(config.id.clone(), runs)))
+            let demo = DemoAgent::new(config.id.clone(), runs);
+            let demo = demo.with_reader(around.reader.clone(), around.input.clone());
+            Ok(Arc::new(demo))
         }
         AgentKind::Command(command) => {
             let agent = Arc::new(program(config, command, around.stop)?);

@@ -103,6 +103,8 @@ pub(crate) enum StartError {
         #[source]
         source: io::Error,
     },
+    #[error("the path of this program, which reads files, is not known: {0}")]
+    FileReader(#[source] io::Error),
     #[error("signals cannot be listened for: {0}")]
     Signals(#[source] io::Error),
     #[error("stopped at once, with work unfinished; it is taken up again at the next start")]

@@ -7,12 +7,14 @@ use interzone_edge::egress::Egress;
 use interzone_edge::limits::{BodyRoom, HttpLimits};
 use interzone_edge::telemetry::Metrics;
 use interzone_execution::Operator;
+use interzone_execution::files::FileReader;
 use interzone_execution::intake::Intake;
 use interzone_execution::webhooks::WebhookCarrier;
 use interzone_execution::workers::{CarrierOptions, WorkerOptions};
 use interzone_hub::{Limits, RetryPolicy};
 use interzone_protocol::acp::Provider;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
@@ -45,7 +47,22 @@ pub(super) fn hub_limits(config: &Config) -> Limits {
     }
 }
 
-pub(super) fn worker_options(config: &Config, egress: &Egress) -> WorkerOptions {
+/// The reader of files that callers send: this binary once more, for each file.
+pub(super) fn file_reader(config: &Config) -> io::Result<FileReader> {
+    // The link leads to the binary that runs, also after an upgrade has put another one in its place.
+    let program = match cfg!(target_os = "linux") {
+        true => PathBuf::from("/proc/self/exe"),
+        false => std::env::current_exe()?,
+    };
+    let processes = config.attachments.extract_processes;
+    Ok(FileReader::new(program, processes))
+}
+
+pub(super) fn worker_options(
+    config: &Config,
+    egress: &Egress,
+    reader: &FileReader,
+) -> WorkerOptions {
     // Two nodes of one name would take each other's work for their own.
     let made_up = || uuid::Uuid::new_v4().simple().to_string();
     let node = config.execution.node.clone().unwrap_or_else(made_up);
@@ -56,6 +73,7 @@ pub(super) fn worker_options(config: &Config, egress: &Egress) -> WorkerOptions 
         retention: config.retention,
         intake: Some(Arc::new(Intake::new(
             egress.clone(),
+            reader.clone(),
             config.attachments.clone(),
         ))),
         webhooks: CarrierOptions {

@@ -4,7 +4,9 @@
 //! something to rely on. No network, no model and no randomness may enter.
 
 use super::{refused, stopped};
+use crate::files::{FileOwner, FileReader, InputRules};
 use async_trait::async_trait;
+use attachments::Reading;
 use interzone_hub::{Agent, AgentError, AgentInfo, Outcome, Output, Skill, Turn};
 use interzone_protocol::vocab::{AgentId, Message, Role};
 use std::sync::Arc;
@@ -46,6 +48,7 @@ Attach a file, and I name it with its type and size, and quote its first line.";
 /// An agent that does as its first word says.
 pub struct DemoAgent {
     info: AgentInfo,
+    files: Option<(FileReader, InputRules)>,
 }
 
 impl DemoAgent {
@@ -69,7 +72,33 @@ impl DemoAgent {
                 ],
                 concurrency: concurrency.max(1),
             },
+            files: None,
         }
+    }
+
+    /// The same, which quotes documents too, as this reads them.
+    #[must_use]
+    pub fn with_reader(self, reader: FileReader, rules: InputRules) -> Self {
+        Self {
+            files: Some((reader, rules)),
+            ..self
+        }
+    }
+
+    /// An answer, with what was attached to the question.
+    async fn answer(&self, turn: &Turn, text: String) -> Outcome {
+        let owner = FileOwner::from(&turn.task);
+        let reading = self.files.as_ref().map(|(reader, rules)| Reading {
+            reader,
+            owner: &owner,
+            rules,
+        });
+        let listed = attachments::list(&turn.message, reading).await;
+        say(if listed.is_empty() {
+            text
+        } else {
+            format!("{text}\n{listed}")
+        })
     }
 }
 
@@ -93,7 +122,7 @@ impl Agent for DemoAgent {
     async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError> {
         let text = turn.message.text();
         match does(&text, &turn.message, &turn.history) {
-            Does::Answer(text) => Ok(answer(&turn.message, text).await),
+            Does::Answer(text) => Ok(self.answer(&turn, text).await),
             Does::Say(outcome) => Ok(outcome),
             Does::Stream(rest) => stream(rest, &turn.stop, output.as_ref()).await,
             Does::Wait(rest) => wait(rest, &turn.stop, output.as_ref()).await,
@@ -166,16 +195,6 @@ fn unknown(word: &str, message: &Message) -> String {
         format!("I do not know \"{}\".", shortened(word, 40))
     };
     format!("{heard} {HELP}")
-}
-
-/// An answer, with what was attached to the question.
-async fn answer(message: &Message, text: String) -> Outcome {
-    let listed = attachments::listed(message).await;
-    say(if listed.is_empty() {
-        text
-    } else {
-        format!("{text}\n{listed}")
-    })
 }
 
 fn say(text: impl AsRef<str>) -> Outcome {

@@ -5,7 +5,7 @@
 //! nothing that a user sends is trusted, least of all what is in a file.
 
 use super::stopped;
-use crate::files::Language;
+use crate::files::{FileOwner, Language};
 use async_trait::async_trait;
 use interzone_hub::{Agent, AgentError, AgentInfo, Outcome, Output, Turn, failure};
 use interzone_protocol::vocab::Message;
@@ -35,7 +35,7 @@ mod wire;
 pub use bedrock::BedrockCredentials;
 pub use options::{LlmError, LlmOptions, Provider};
 
-use attachments::{Fence, Skipped};
+use attachments::{Fence, Reading, Skipped};
 use chat::{Block, Chat, Speaker, Stop};
 use errors::{Failure, Why};
 use exchange::{Answer, Exchange};
@@ -143,8 +143,13 @@ impl LlmAgent {
             return Ok(failed(ErrorWord::MissingText, nothing_asked(language)));
         }
         let fence = Fence::new();
+        let reading = Reading {
+            reader: &self.options.reader,
+            owner: &FileOwner::from(&turn.task),
+            rules: &self.options.input,
+        };
         let (mut chat, skipped) =
-            history::chat(turn, &self.options, self.wire.as_ref(), &fence).await;
+            history::chat(turn, &self.options, self.wire.as_ref(), reading, &fence).await;
         if let Some(outcome) = nothing_arrived(turn, &skipped, language) {
             return Ok(outcome);
         }
@@ -153,6 +158,7 @@ impl LlmAgent {
             wire: self.wire.as_ref(),
             client: &self.client,
             options: &self.options,
+            reading,
             fence: &fence,
             until,
         };

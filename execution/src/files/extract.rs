@@ -1,8 +1,7 @@
 //! The text of a document, read with limits.
 //!
-//! Whoever sent a file may mean harm by it: what it says of its own sizes is not believed, what it
-//! unpacks to is counted while it is unpacked, and what takes too long is given up. A library that
-//! panics at a file costs that file and nothing else.
+//! The sizes that a file declares are not trusted: what it unpacks to is counted while it is unpacked.
+//! Memory and time are bounded by the process that this runs in, so nothing here measures them.
 
 mod docx;
 mod office;
@@ -12,91 +11,37 @@ mod text;
 mod xlsx;
 mod xml;
 
-pub(super) use office::{Package, with_macros};
-pub(super) use pdf::check as check_pdf;
+pub(super) use office::Package;
+pub(super) use pdf::is_encrypted as is_encrypted_pdf;
 pub(super) use text::decode;
 
-use super::{Fault, InputRules, Kind};
-use bytes::Bytes;
-use interzone_protocol::zone::ErrorWord;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
-
-/// How many files are looked into at once on a node. One that was given up holds its seat until it has
-/// really ended, so that slow files cannot pile up.
-static SEATS: Semaphore = Semaphore::const_new(4);
+use super::{InputRules, Kind, Problem};
 
 /// What stands at the end of a text that was cut.
-const CUT: &str = "\n[The rest of the file was left out.]";
+pub(super) const CUT: &str = "\n[The rest of the file was left out.]";
 
-/// The text of a document. It may take as long as the rules allow and must not be called where others
-/// wait: see [`read_text`].
+/// The text of a document, in this process. A hostile file can make it abort, hang or allocate without
+/// bound, so only the child process that reads files calls it: see [`FileReader`](super::FileReader).
 ///
 /// # Errors
 /// Why there is none. Pictures have none.
-pub fn extract_text(kind: Kind, bytes: &[u8], rules: &InputRules) -> Result<String, Fault> {
+pub fn extract_text(kind: Kind, bytes: &[u8], rules: &InputRules) -> Result<String, Problem> {
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if size > rules.limit(kind) {
-        return Err(rules.too_large());
+        return Err(Problem::TooLarge);
     }
-    caught(|| {
-        let mut out = Out::new(rules);
-        match kind {
-            Kind::Png | Kind::Jpeg | Kind::Gif | Kind::WebP => {}
-            Kind::Pdf => pdf::read(bytes, rules, &mut out)?,
-            Kind::Docx => docx::read(&mut Package::open(bytes, rules)?, &mut out)?,
-            Kind::Pptx => pptx::read(&mut Package::open(bytes, rules)?, &mut out)?,
-            Kind::Xlsx => xlsx::read(&mut Package::open(bytes, rules)?, &mut out)?,
-            Kind::Csv | Kind::Text | Kind::Markdown | Kind::Json => {
-                out.push(&decode(bytes).ok_or_else(unreadable)?);
-            }
-        }
-        out.finish()
-    })
-}
-
-/// The text of a document, read beside everything else: few at once, and not for ever.
-///
-/// # Errors
-/// Why there is none.
-pub async fn read_text(kind: Kind, bytes: Bytes, rules: &InputRules) -> Result<String, Fault> {
-    let own = rules.clone();
-    aside(rules.extract_time, move || extract_text(kind, &bytes, &own)).await
-}
-
-/// Does what takes long beside everything else: few at once, and not for ever.
-pub(crate) async fn aside<T: Send + 'static>(
-    time: Duration,
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    let done = async {
-        let seat = SEATS.acquire().await.map_err(|_| unreadable())?;
-        let work = tokio::task::spawn_blocking(move || {
-            let _seat = seat;
-            caught(work)
-        });
-        work.await.unwrap_or_else(|_| Err(unreadable()))
-    };
-    match tokio::time::timeout(time, done).await {
-        Ok(done) => done,
-        Err(_) => {
-            tracing::warn!("a file took too long to be read and is given up");
-            Err(too_slow())
+    let mut out = Out::new(rules);
+    match kind {
+        Kind::Png | Kind::Jpeg | Kind::Gif | Kind::WebP => {}
+        Kind::Pdf => pdf::read(bytes, rules, &mut out)?,
+        Kind::Docx => docx::read(&mut Package::open(bytes, rules)?, &mut out)?,
+        Kind::Pptx => pptx::read(&mut Package::open(bytes, rules)?, &mut out)?,
+        Kind::Xlsx => xlsx::read(&mut Package::open(bytes, rules)?, &mut out)?,
+        Kind::Csv | Kind::Text | Kind::Markdown | Kind::Json => {
+            out.push(&decode(bytes).ok_or(Problem::Damaged)?);
         }
     }
-}
-
-/// The work of a library that may panic. What it panics with may hold what the user sent, so it is not
-/// told on.
-pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(done) => done,
-        Err(thrown) => Err(match thrown.downcast::<Fault>() {
-            Ok(fault) => *fault,
-            Err(_) => unreadable(),
-        }),
-    }
+    out.finish()
 }
 
 /// A text as it grows, and the limits of its growth.
@@ -104,7 +49,6 @@ struct Out {
     text: String,
     room: usize,
     cut: bool,
-    until: Instant,
 }
 
 impl Out {
@@ -113,7 +57,6 @@ impl Out {
             text: String::new(),
             room: rules.text_chars,
             cut: false,
-            until: Instant::now() + rules.extract_time,
         }
     }
 
@@ -160,8 +103,8 @@ impl Out {
     fn section(
         &mut self,
         title: &str,
-        read: impl FnOnce(&mut Self) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        read: impl FnOnce(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
         self.line();
         let (length, room) = (self.text.len(), self.room);
         self.push(title);
@@ -181,53 +124,13 @@ impl Out {
         self.cut
     }
 
-    /// Whether there is time to go on.
-    fn on_time(&self) -> Result<(), Fault> {
-        if Instant::now() > self.until {
-            Err(too_slow())
-        } else {
-            Ok(())
-        }
-    }
-
-    fn finish(mut self) -> Result<String, Fault> {
+    fn finish(mut self) -> Result<String, Problem> {
         if self.text.trim().is_empty() {
-            return Err(Fault::new(
-                ErrorWord::ExtractionFailed,
-                "there is no text in the file: it may be scanned or empty",
-            ));
+            return Err(Problem::NoText);
         }
         if self.cut {
             self.text.push_str(CUT);
         }
         Ok(self.text)
     }
-}
-
-pub(in crate::files) fn unreadable() -> Fault {
-    Fault::new(
-        ErrorWord::ExtractionFailed,
-        "the file cannot be read: it may be damaged",
-    )
-}
-
-pub(super) fn bomb() -> Fault {
-    Fault::new(
-        ErrorWord::FileBomb,
-        "the file unpacks to more than is allowed",
-    )
-}
-
-pub(super) fn locked() -> Fault {
-    Fault::new(
-        ErrorWord::FileEncrypted,
-        "the file is locked with a password: send it without one",
-    )
-}
-
-fn too_slow() -> Fault {
-    Fault::new(
-        ErrorWord::ExtractionFailed,
-        "the file took too long to be read",
-    )
 }

@@ -1,11 +1,12 @@
 //! What a file is: what it says, what its name says, and what its bytes say.
 
-use super::extract::{Package, caught, check_pdf, decode, locked, with_macros};
-use super::{Fault, InputRules, pictures};
-use interzone_protocol::zone::ErrorWord;
+use super::extract::{Package, decode, is_encrypted_pdf};
+use super::{InputRules, Problem, pictures};
+use serde::{Deserialize, Serialize};
 
 /// The kinds of files that are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
     /// A picture.
@@ -158,7 +159,8 @@ pub(super) fn plain(media_type: &str) -> String {
 /// lies about its type, is locked, or would unpack to too much.
 ///
 /// A type that says nothing (none, or `application/octet-stream`) leaves it to the bytes and, for text,
-/// to the name. It may take long for Office documents, which are unpacked and counted.
+/// to the name. It runs in this process, so only the child process that reads files calls it: see
+/// [`FileReader`](super::FileReader).
 ///
 /// # Errors
 /// Why the file is not taken.
@@ -167,25 +169,25 @@ pub fn examine(
     declared: &str,
     name: &str,
     rules: &InputRules,
-) -> Result<Kind, Fault> {
+) -> Result<Kind, Problem> {
     let said = said(declared, name)?;
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if size > said.map_or(rules.largest(), |kind| rules.limit(kind)) {
-        return Err(rules.too_large());
+        return Err(Problem::TooLarge);
     }
     if bytes.is_empty() {
-        return Err(Fault::new(ErrorWord::ExtractionFailed, "the file is empty"));
+        return Err(Problem::Empty);
     }
-    let found = caught(|| found(bytes, said, name, rules))?;
+    let found = found(bytes, said, name, rules)?;
     match said {
-        Some(said) if said != found => Err(mismatch(said)),
-        _ if size > rules.limit(found) => Err(rules.too_large()),
+        Some(said) if said != found => Err(Problem::Mismatch(said)),
+        _ if size > rules.limit(found) => Err(Problem::TooLarge),
         _ => Ok(found),
     }
 }
 
 /// What a file says it is, if it says anything.
-pub(crate) fn said(declared: &str, name: &str) -> Result<Option<Kind>, Fault> {
+pub(crate) fn said(declared: &str, name: &str) -> Result<Option<Kind>, Problem> {
     let plain = plain(declared);
     let by_name = Kind::from_name(name);
     match plain.as_str() {
@@ -196,57 +198,59 @@ pub(crate) fn said(declared: &str, name: &str) -> Result<Option<Kind>, Fault> {
         "text/plain" if by_name.is_some_and(Kind::is_text) => Ok(by_name),
         plain => match Kind::from_media_type(plain) {
             Some(kind) => Ok(Some(kind)),
-            None if plain.starts_with("image/") => Err(Fault::new(
-                ErrorWord::UnsupportedImageType,
-                "pictures must be PNG, JPEG, GIF or WebP",
-            )),
-            None => Err(unsupported()),
+            None if plain.starts_with("image/") => Err(Problem::UnsupportedImage),
+            None => Err(Problem::UnsupportedFormat),
         },
     }
 }
 
 /// What a file is by its bytes.
-fn found(bytes: &[u8], said: Option<Kind>, name: &str, rules: &InputRules) -> Result<Kind, Fault> {
+fn found(
+    bytes: &[u8],
+    said: Option<Kind>,
+    name: &str,
+    rules: &InputRules,
+) -> Result<Kind, Problem> {
     if let Some(image) = pictures::begins_as(bytes) {
         pictures::check(image, bytes)?;
         return Ok(image);
     }
     if bytes.starts_with(b"%PDF-") {
-        check_pdf(bytes)?;
-        return Ok(Kind::Pdf);
+        return match is_encrypted_pdf(bytes) {
+            true => Err(Problem::Encrypted),
+            false => Ok(Kind::Pdf),
+        };
     }
     // What Office makes of a document with a password, and what it made long ago.
     if bytes.starts_with(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") {
         let office = said.or_else(|| Kind::from_name(name));
         return Err(match office {
-            _ if holds_package(bytes) => locked(),
-            Some(kind) if !kind.is_office() => mismatch(kind),
-            _ => old_office(),
+            _ if holds_package(bytes) => Problem::Encrypted,
+            Some(kind) if !kind.is_office() => Problem::Mismatch(kind),
+            _ => Problem::OldOffice,
         });
     }
     if bytes.starts_with(b"PK\x03\x04") {
         let mut package = Package::open(bytes, rules)?;
         let kind = package
             .kind()
-            .ok_or_else(|| said.map_or_else(unsupported, mismatch))?;
+            .ok_or_else(|| said.map_or(Problem::UnsupportedFormat, Problem::Mismatch))?;
         if package.has_macros() {
-            return Err(with_macros());
+            return Err(Problem::Macros);
         }
         package.measure()?;
         return Ok(kind);
     }
     let by_name = said.or_else(|| Kind::from_name(name));
     match by_name {
-        Some(kind) if !kind.is_text() => Err(mismatch(kind)),
-        _ if is_html(bytes) => Err(Fault::new(
-            by_name.map_or(ErrorWord::UnsupportedFileType, |_| {
-                ErrorWord::UnsupportedType
-            }),
-            "the file is a web page: it may be what is shown instead of the file",
-        )),
-        _ if decode(bytes).is_none() => Err(by_name.map_or_else(unsupported, mismatch)),
+        Some(kind) if !kind.is_text() => Err(Problem::Mismatch(kind)),
+        Some(_) if is_html(bytes) => Err(Problem::UnexpectedWebPage),
+        None if is_html(bytes) => Err(Problem::WebPage),
+        _ if decode(bytes).is_none() => {
+            Err(by_name.map_or(Problem::UnsupportedFormat, Problem::Mismatch))
+        }
         Some(kind) => Ok(kind),
-        None => Err(unsupported()),
+        None => Err(Problem::UnsupportedFormat),
     }
 }
 
@@ -265,14 +269,7 @@ fn holds_package(bytes: &[u8]) -> bool {
     })
 }
 
-fn old_office() -> Fault {
-    Fault::new(
-        ErrorWord::UnsupportedFileType,
-        "the format is an old one of Office: save it as DOCX, XLSX or PPTX",
-    )
-}
-
-/// Whether somebody sent a web page.
+/// Whether the bytes are a web page.
 fn is_html(bytes: &[u8]) -> bool {
     let beginning = bytes.get(..1_024).unwrap_or(bytes);
     let text = String::from_utf8_lossy(beginning).to_ascii_lowercase();
@@ -280,25 +277,4 @@ fn is_html(bytes: &[u8]) -> bool {
     ["<!doctype html", "<html", "<head", "<body", "<script"]
         .iter()
         .any(|tag| text.starts_with(tag))
-}
-
-fn unsupported() -> Fault {
-    Fault::new(
-        ErrorWord::UnsupportedFileType,
-        "the format is not supported: send PDF, DOCX, XLSX, PPTX, CSV, TXT, MD, JSON, PNG, JPEG, GIF or WebP",
-    )
-}
-
-/// The bytes are something else than they say.
-fn mismatch(said: Kind) -> Fault {
-    let word = if said.is_image() {
-        ErrorWord::UnsupportedImageType
-    } else {
-        ErrorWord::UnsupportedFileType
-    };
-    let name = said.extension().to_ascii_uppercase();
-    Fault::new(
-        word,
-        format!("the file is not the {name} that it says it is"),
-    )
 }

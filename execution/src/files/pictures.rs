@@ -2,8 +2,7 @@
 //! are walked from end to end, so that a header alone, or a picture that broke off, is told from a whole
 //! one.
 
-use super::extract::unreadable;
-use super::{Fault, Kind};
+use super::{Kind, Problem};
 
 /// The picture that begins like this.
 pub(super) fn begins_as(bytes: &[u8]) -> Option<Kind> {
@@ -26,7 +25,7 @@ pub(super) fn begins_as(bytes: &[u8]) -> Option<Kind> {
 ///
 /// # Errors
 /// It breaks off, or shows nothing.
-pub(super) fn check(kind: Kind, bytes: &[u8]) -> Result<(), Fault> {
+pub(super) fn check(kind: Kind, bytes: &[u8]) -> Result<(), Problem> {
     let mut walk = Walk { bytes, at: 0 };
     let whole = match kind {
         Kind::Png => png(&mut walk),
@@ -35,7 +34,7 @@ pub(super) fn check(kind: Kind, bytes: &[u8]) -> Result<(), Fault> {
         Kind::WebP => webp(&mut walk),
         _ => Some(()),
     };
-    whole.ok_or_else(unreadable)
+    whole.ok_or(Problem::Damaged)
 }
 
 /// A walk through bytes that never leaves them. Each step goes forward, so it ends.

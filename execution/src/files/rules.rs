@@ -5,6 +5,7 @@
 use super::kinds::plain;
 use super::{Kind, Language};
 use interzone_protocol::zone::ErrorWord;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const KIB: u64 = 1024;
@@ -165,7 +166,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Which files are taken from outside, and how much of them is looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputRules {
     /// Bytes of a picture.
     pub image_bytes: u64,
@@ -187,8 +188,13 @@ pub struct InputRules {
     pub pages: usize,
     /// Characters of a document's text; the rest is cut off, and the text says so.
     pub text_chars: usize,
-    /// How long reading a document's text may take.
+    /// Processor time for reading one file, rounded up to whole seconds. On the clock it may take
+    /// [`WALL_TIME_FACTOR`](super::WALL_TIME_FACTOR) times as long.
     pub extract_time: Duration,
+    /// Bytes of address space of the process that reads a file.
+    pub extract_memory: u64,
+    /// How many files are read at once.
+    pub extract_processes: usize,
     /// How long one attempt to fetch a file may take.
     pub fetch_time: Duration,
     /// How often it is tried to fetch a file.
@@ -209,6 +215,8 @@ impl Default for InputRules {
             pages: 2_000,
             text_chars: 1_000_000,
             extract_time: Duration::from_secs(10),
+            extract_memory: 512 * MIB,
+            extract_processes: 4,
             fetch_time: Duration::from_secs(30),
             fetch_attempts: 3,
         }

@@ -8,18 +8,18 @@ use interzone_protocol::zone::ErrorWord;
 use lopdf::{Object, Stream, dictionary};
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::{prop_assert, proptest};
-use std::time::Duration;
+use std::panic::catch_unwind;
 
 fn rules() -> InputRules {
     InputRules::default()
 }
 
 fn seen(bytes: &[u8], declared: &str, name: &str) -> Result<Kind, ErrorWord> {
-    examine(bytes, declared, name, &rules()).map_err(|fault| fault.word)
+    examine(bytes, declared, name, &rules()).map_err(Problem::word)
 }
 
 fn text(kind: Kind, bytes: &[u8]) -> Result<String, ErrorWord> {
-    extract_text(kind, bytes, &rules()).map_err(|fault| fault.word)
+    extract_text(kind, bytes, &rules()).map_err(Problem::word)
 }
 
 fn real() -> Vec<(Kind, Vec<u8>)> {
@@ -129,7 +129,8 @@ fn size_counts_and_nothing_is_too_little() {
         document_bytes: 10,
         ..rules()
     };
-    let seen = |bytes: &[u8], declared| examine(bytes, declared, "x", &rules).map_err(|f| f.word);
+    let seen =
+        |bytes: &[u8], declared| examine(bytes, declared, "x", &rules).map_err(Problem::word);
     assert_eq!(seen(&[b'a'; 10], "text/plain"), Ok(Kind::Text));
     assert_eq!(
         seen(&[b'a'; 11], "text/plain"),
@@ -141,8 +142,8 @@ fn size_counts_and_nothing_is_too_little() {
     let pdf = [b"%PDF-".as_slice(), &[b' '; 10]].concat();
     assert_eq!(seen(&pdf, ""), Err(ErrorWord::FileTooLarge));
     assert_eq!(seen(b"", "text/plain"), Err(ErrorWord::ExtractionFailed));
-    let fault = extract_text(Kind::Text, &[b'a'; 11], &rules).unwrap_err();
-    assert_eq!(fault.word, ErrorWord::FileTooLarge);
+    let problem = extract_text(Kind::Text, &[b'a'; 11], &rules).unwrap_err();
+    assert_eq!(problem, Problem::TooLarge);
 }
 
 #[test]
@@ -280,7 +281,8 @@ fn locked_files_are_told_from_broken_ones() {
         }
     }
     assert_eq!(seen(&packed, "", "a.xlsx"), Err(ErrorWord::FileEncrypted));
-    let says = examine(&old, "", "a.xlsx", &rules()).unwrap_err().text;
+    let problem = examine(&old, "", "a.xlsx", &rules()).unwrap_err();
+    let says = problem.into_fault(&rules()).text;
     assert!(says.contains("save it as DOCX, XLSX or PPTX"), "{says}");
     for declared in ["application/pdf", "application/msword", ""] {
         assert_eq!(
@@ -384,17 +386,8 @@ fn bombs_in_a_pdf_do_not_go_off() {
     let bomb = |place: &dyn Fn(&mut lopdf::Document)| {
         let mut document = pdf_document(&["a"]);
         place(&mut document);
-        let mut bytes = saved(document);
+        let bytes = saved(document);
         assert!(bytes.len() < 1 << 20, "{}", bytes.len());
-        // Whoever writes leaves streams of objects out, so they have another name until now.
-        let places: Vec<usize> = bytes
-            .windows(6)
-            .enumerate()
-            .filter_map(|(at, found)| (found == b"ObjStx").then_some(at))
-            .collect();
-        for place in places {
-            bytes[place + 5] = b'm';
-        }
         text(Kind::Pdf, &bytes)
     };
     let huge = packed(40 << 20);
@@ -409,37 +402,6 @@ fn bombs_in_a_pdf_do_not_go_off() {
         page.set("Contents", id);
     };
     assert_eq!(bomb(&page), Err(ErrorWord::FileBomb));
-    let objects = |document: &mut lopdf::Document| {
-        let mut stream = huge.clone();
-        stream.dict.set("Type", "ObjStx");
-        stream.dict.set("First", 4);
-        stream.dict.set("N", 1);
-        document.add_object(stream);
-    };
-    assert_eq!(bomb(&objects), Err(ErrorWord::FileBomb));
-    // Each within its own limit, and too much together.
-    let tables = |document: &mut lopdf::Document| {
-        for _ in 0..3 {
-            let mut stream = packed(4 << 20);
-            stream.dict.set("W", vec![1.into(), 2.into(), 1.into()]);
-            stream.dict.set("Size", 1_000_000);
-            document.add_object(stream);
-        }
-    };
-    assert_eq!(bomb(&tables), Err(ErrorWord::FileBomb));
-    // One array, named by many.
-    let same = |document: &mut lopdf::Document| {
-        let index: String = (100..2_000).map(|n| format!("{n} 0 ")).collect();
-        let content = format!("{index}[{}]", "0 ".repeat(10_000));
-        let first = i64::try_from(index.len()).unwrap();
-        let mut stream = Stream::new(
-            dictionary! {"Type" => "ObjStx", "N" => 1_900, "First" => first},
-            content.into_bytes(),
-        );
-        stream.compress().unwrap();
-        document.add_object(stream);
-    };
-    assert_eq!(bomb(&same), Err(ErrorWord::ExtractionFailed));
     // A picture is never unpacked.
     let picture = |document: &mut lopdf::Document| {
         let mut stream = huge.clone();
@@ -480,22 +442,6 @@ fn a_pdf_that_goes_in_circles_comes_to_an_end() {
         100_000 + 24,
     );
     assert!(text(Kind::Pdf, deep.as_bytes()).is_err());
-}
-
-#[tokio::test]
-async fn what_takes_too_long_is_given_up() {
-    let rules = InputRules {
-        extract_time: Duration::ZERO,
-        ..rules()
-    };
-    let fault = read_text(Kind::Pdf, pdf(&["a"]).into(), &rules)
-        .await
-        .unwrap_err();
-    assert_eq!(fault.word, ErrorWord::ExtractionFailed);
-    let panicked: Result<(), Fault> = aside(Duration::from_secs(5), || panic!("a library")).await;
-    assert_eq!(panicked.unwrap_err().word, ErrorWord::ExtractionFailed);
-    let read = read_text(Kind::Pdf, pdf(&["a"]).into(), &InputRules::default()).await;
-    assert_eq!(read.unwrap(), "a\n");
 }
 
 #[test]
@@ -561,7 +507,10 @@ proptest! {
     fn no_file_breaks_us((kind, bytes) in hostile()) {
         let _ = examine(&bytes, kind.media_type(), "x", &rules());
         let _ = examine(&bytes, "", "", &rules());
-        if let Ok(text) = extract_text(kind, &bytes, &rules()) {
+        // The library for PDF may panic, which ends the child process.
+        let read = catch_unwind(|| extract_text(kind, &bytes, &rules()));
+        prop_assert!(read.is_ok() || kind == Kind::Pdf);
+        if let Ok(Ok(text)) = read {
             prop_assert!(!text.trim().is_empty());
         }
     }

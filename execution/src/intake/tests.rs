@@ -36,7 +36,11 @@ fn intake_to(allow: Vec<String>, input: InputRules) -> Intake {
     };
     Intake {
         pause: Duration::from_millis(1),
-        ..Intake::new(Egress::new(&options).unwrap(), input)
+        ..Intake::new(
+            Egress::new(&options).unwrap(),
+            FileReader::in_process(),
+            input,
+        )
     }
 }
 

@@ -8,6 +8,7 @@ mod live;
 pub(super) mod params;
 mod wait;
 
+pub(crate) use convert::asking_person;
 pub(super) use convert::id_text;
 pub(crate) use live::{Live, Said};
 

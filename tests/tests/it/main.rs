@@ -3,6 +3,8 @@
 #[cfg(test)] // so that the lints know these files for tests
 mod console;
 #[cfg(test)]
+mod file_reader;
+#[cfg(test)]
 mod hub;
 #[cfg(test)]
 mod journeys;

@@ -25,7 +25,7 @@ use interzone_edge::rate::RateLimiter;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{Trust, install_provider};
 use interzone_execution::agents::DemoAgent;
-use interzone_execution::files::{FileRules, InputRules};
+use interzone_execution::files::{FileReader, FileRules, InputRules};
 use interzone_execution::intake::Intake;
 use interzone_execution::workers::{Carried, Carrier, WorkerOptions, Workers};
 use interzone_execution::{Operator, Zone, ZoneOptions, router};
@@ -195,6 +195,7 @@ impl World {
             WorkerOptions {
                 intake: Some(Arc::new(Intake::new(
                     Egress::new(&EgressOptions::default()).unwrap(),
+                    FileReader::new(crate::file_reader::program(), 4),
                     InputRules::default(),
                 ))),
                 ..WorkerOptions::new(setup.node)

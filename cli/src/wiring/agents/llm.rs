@@ -19,7 +19,8 @@ pub(super) async fn make(
     around: &Surroundings<'_>,
 ) -> Result<Arc<dyn Agent>, StartError> {
     let provider = provider(config, model).await?;
-    let usual = LlmOptions::new(config.id.clone(), provider, &model.model);
+    let reader = around.reader.clone();
+    let usual = LlmOptions::new(config.id.clone(), provider, &model.model, reader);
     let options = LlmOptions {
         name: config.name.clone().unwrap_or(usual.name),
         description: config.description.clone().unwrap_or(usual.description),

@@ -3,7 +3,7 @@
 //! Contents are looked at, never run or fetched.
 
 use super::shortened;
-use crate::files::{InputRules, Kind, read_text};
+use crate::files::{FileOwner, FileReader, InputRules, Kind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use interzone_protocol::vocab::{Encoding, Message, Part, PartKind};
@@ -16,6 +16,14 @@ const LOOK: usize = 2_048;
 /// How much of a first line is quoted.
 const QUOTE: usize = 80;
 
+/// How documents are read, and for whom.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    pub(super) reader: &'a FileReader,
+    pub(super) owner: &'a FileOwner,
+    pub(super) rules: &'a InputRules,
+}
+
 fn is_attachment(part: &&Part) -> bool {
     part.kind() != PartKind::Text
 }
@@ -25,15 +33,15 @@ pub(super) fn any(message: &Message) -> bool {
 }
 
 /// A line for each attachment.
-pub(super) async fn listed(message: &Message) -> String {
+pub(super) async fn list(message: &Message, reading: Option<Reading<'_>>) -> String {
     let mut lines = Vec::new();
     for part in message.parts().iter().filter(is_attachment) {
-        lines.push(described(part).await);
+        lines.push(describe(part, reading).await);
     }
     lines.join("\n")
 }
 
-async fn described(part: &Part) -> String {
+async fn describe(part: &Part, reading: Option<Reading<'_>>) -> String {
     let (what, usual) = match part.kind() {
         PartKind::Text => ("text", "text/plain"),
         PartKind::Data => ("data", "application/json"),
@@ -57,7 +65,7 @@ async fn described(part: &Part) -> String {
     };
     let first = match first {
         Some(first) => Some(first),
-        None => read(part, media_type).await,
+        None => read(part, media_type, reading).await,
     };
     if let Some(first) = first {
         // Writing to a string cannot fail.
@@ -113,15 +121,18 @@ fn first_line(part: &Part) -> Option<String> {
 }
 
 /// The first line of a document, and of a text that is not in UTF-8.
-async fn read(part: &Part, media_type: &str) -> Option<String> {
+async fn read(part: &Part, media_type: &str, reading: Option<Reading<'_>>) -> Option<String> {
+    let Reading {
+        reader,
+        owner,
+        rules,
+    } = reading?;
     let kind = Kind::from_media_type(media_type).filter(|kind| !kind.is_image())?;
     if part.encoding() != Some(Encoding::Base64) {
         return None;
     }
     let bytes = STANDARD.decode(part.as_text()?.as_bytes()).ok()?;
-    let text = read_text(kind, bytes.into(), &InputRules::default())
-        .await
-        .ok()?;
+    let text = reader.text(owner, kind, bytes.into(), rules).await.ok()?;
     // The titles of sheets and slides are not theirs.
     let title = |line: &&str| line.starts_with('[') && line.ends_with(']');
     let mut lines = text.lines().map(str::trim);

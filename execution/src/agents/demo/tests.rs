@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::agents::tests::{Kept, turn};
-use crate::files::{Kind, samples};
+use crate::files::{FileReader, InputRules, Kind, samples};
 use base64::Engine;
 use interzone_protocol::vocab::{Json, Part, PartKind};
 
 fn demo() -> DemoAgent {
-    DemoAgent::new(AgentId::new("demo").unwrap(), 4)
+    let demo = DemoAgent::new(AgentId::new("demo").unwrap(), 4);
+    demo.with_reader(FileReader::in_process(), InputRules::default())
 }
 
 async fn told(message: Message, history: Vec<Message>) -> (Outcome, Arc<Kept>) {

@@ -6,7 +6,7 @@
 
 use super::chat::{Block, Chat};
 use super::wire::{Takes, Wire};
-use crate::files::{Fault, InputRules, Kind, aside, examine, read_text, safe_name};
+use crate::files::{Fault, FileOwner, FileReader, InputRules, Kind, safe_name};
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
@@ -63,20 +63,28 @@ impl Fence {
     }
 }
 
+/// How files are read, and for whom.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    pub(super) reader: &'a FileReader,
+    pub(super) owner: &'a FileOwner,
+    pub(super) rules: &'a InputRules,
+}
+
 /// Makes blocks of parts, as many as are allowed.
 pub(super) struct Unpacking<'a> {
     wire: &'a dyn Wire,
-    rules: &'a InputRules,
+    reading: Reading<'a>,
     fence: &'a Fence,
     images: usize,
     documents: usize,
 }
 
 impl<'a> Unpacking<'a> {
-    pub(super) fn new(wire: &'a dyn Wire, rules: &'a InputRules, fence: &'a Fence) -> Self {
+    pub(super) fn new(wire: &'a dyn Wire, reading: Reading<'a>, fence: &'a Fence) -> Self {
         Self {
             wire,
-            rules,
+            reading,
             fence,
             images: 0,
             documents: 0,
@@ -107,23 +115,23 @@ impl<'a> Unpacking<'a> {
             return Ok(Block::Text(text.into()));
         }
         let (bytes, base64) = content(part)?;
-        let (name, declared) = (
-            part.filename().unwrap_or_default().to_owned(),
-            part.media_type().unwrap_or_default().to_owned(),
-        );
-        let kind = {
-            let (bytes, name, rules) = (bytes.clone(), name.clone(), self.rules.clone());
-            let look = move || examine(&bytes, &declared, &name, &rules);
-            // Looking into an archive takes time that others need.
-            aside(self.rules.extract_time, look).await?
-        };
+        let name = part.filename().unwrap_or_default();
+        let declared = part.media_type().unwrap_or_default();
+        let Reading {
+            reader,
+            owner,
+            rules,
+        } = self.reading;
+        let kind = reader
+            .identify(owner, bytes.clone(), (declared, name), rules)
+            .await?;
         self.count(kind)?;
-        let name = safe_name(&name, kind.media_type());
+        let name = safe_name(name, kind.media_type());
         match self.wire.takes(kind, bytes.len()) {
             Takes::AsIs if kind.is_image() => Ok(Block::Image { kind, base64 }),
             Takes::AsIs => Ok(Block::Document { name, kind, base64 }),
             Takes::AsText => {
-                let text = read_text(kind, bytes, self.rules).await?;
+                let text = reader.text(owner, kind, bytes, rules).await?;
                 let text = self.fence.around(&name, kind.media_type(), &text);
                 Ok(Block::Text(text.into()))
             }
@@ -140,9 +148,9 @@ impl<'a> Unpacking<'a> {
 
     fn count(&mut self, kind: Kind) -> Result<(), Fault> {
         let (count, most) = if kind.is_image() {
-            (&mut self.images, self.rules.images)
+            (&mut self.images, self.reading.rules.images)
         } else {
-            (&mut self.documents, self.rules.documents)
+            (&mut self.documents, self.reading.rules.documents)
         };
         if *count >= most {
             return Err(fault(
@@ -156,13 +164,18 @@ impl<'a> Unpacking<'a> {
 }
 
 /// Puts the text of every document in its place, for a provider that does not read them after all.
-pub(super) async fn as_text(chat: &mut Chat<'_>, rules: &InputRules, fence: &Fence) {
+pub(super) async fn as_text(chat: &mut Chat<'_>, reading: Reading<'_>, fence: &Fence) {
+    let Reading {
+        reader,
+        owner,
+        rules,
+    } = reading;
     for block in chat.said.iter_mut().flat_map(|said| &mut said.blocks) {
         let Block::Document { name, kind, base64 } = block else {
             continue;
         };
         let text = match STANDARD.decode(base64.as_bytes()) {
-            Ok(bytes) => read_text(*kind, bytes.into(), rules).await,
+            Ok(bytes) => reader.text(owner, *kind, bytes.into(), rules).await,
             Err(_) => Err(unreadable()),
         };
         let text = match text {

@@ -3,7 +3,7 @@
 //! Nothing is sent again once a word of the answer was passed on, for then the caller would read it
 //! twice.
 
-use super::attachments::{self, Fence};
+use super::attachments::{self, Fence, Reading};
 use super::chat::{Chat, Heard, Stop};
 use super::errors::{Complaint, Failure, Misread, Why, classify, classify_in_stream};
 use super::reply::{Reply, Usage};
@@ -41,6 +41,7 @@ pub(super) struct Exchange<'a> {
     pub(super) wire: &'a dyn Wire,
     pub(super) client: &'a reqwest::Client,
     pub(super) options: &'a LlmOptions,
+    pub(super) reading: Reading<'a>,
     pub(super) fence: &'a Fence,
     /// When all must be over.
     pub(super) until: Instant,
@@ -70,7 +71,7 @@ impl Exchange<'_> {
                 Failure::Model {
                     why: Why::Invalid, ..
                 } if chat.has_documents() => {
-                    attachments::as_text(chat, &self.options.input, self.fence).await;
+                    attachments::as_text(chat, self.reading, self.fence).await;
                     body = self.body(chat)?;
                 }
                 Failure::Model {

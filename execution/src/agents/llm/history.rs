@@ -1,7 +1,7 @@
 //! A turn as a conversation: what was said before, what is asked now, and what is attached to it.
 
 use super::LlmOptions;
-use super::attachments::{Fence, Skipped, Unpacking};
+use super::attachments::{Fence, Reading, Skipped, Unpacking};
 use super::chat::{Block, Chat, Speaker};
 use super::wire::Wire;
 use interzone_hub::Turn;
@@ -21,9 +21,10 @@ pub(super) async fn chat<'t>(
     turn: &'t Turn,
     options: &LlmOptions,
     wire: &dyn Wire,
+    reading: Reading<'_>,
     fence: &Fence,
 ) -> (Chat<'t>, Vec<Skipped>) {
-    let mut unpacking = Unpacking::new(wire, &options.input, fence);
+    let mut unpacking = Unpacking::new(wire, reading, fence);
     let (now, skipped) = blocks(&turn.message, &mut unpacking).await;
     // From the newest to the oldest, for it is the newest that must fit.
     let mut before = Vec::new();

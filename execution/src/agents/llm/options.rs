@@ -1,6 +1,6 @@
 //! Which model, where it is, and how patient we are with it.
 
-use crate::files::{FileRules, InputRules};
+use crate::files::{FileReader, FileRules, InputRules};
 use interzone_edge::Secret;
 use interzone_edge::tls::Trust;
 use interzone_hub::Skill;
@@ -85,6 +85,8 @@ pub struct LlmOptions {
     pub history_chars: usize,
     /// Which files may be handed out.
     pub files: Arc<FileRules>,
+    /// Reads the files that are attached.
+    pub reader: FileReader,
     /// Which files are taken.
     pub input: InputRules,
     /// Whom to believe.
@@ -93,7 +95,12 @@ pub struct LlmOptions {
 
 impl LlmOptions {
     /// The usual settings for a model.
-    pub fn new(id: AgentId, provider: Provider, model: impl Into<String>) -> Self {
+    pub fn new(
+        id: AgentId,
+        provider: Provider,
+        model: impl Into<String>,
+        reader: FileReader,
+    ) -> Self {
         let name = id.to_string();
         Self {
             id,
@@ -115,6 +122,7 @@ impl LlmOptions {
             text_bytes: 1024 * 1024,
             history_chars: 200_000,
             files: Arc::new(FileRules::default()),
+            reader,
             input: InputRules::default(),
             trust: Trust::system(),
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::agents::tests::{Kept, turn};
-use crate::files::FileRules;
+use crate::files::{FileReader, FileRules};
 use interzone_edge::Secret;
 use interzone_hub::failure_word;
 use interzone_protocol::vocab::AgentId;
@@ -28,7 +28,12 @@ fn options(provider: Provider) -> LlmOptions {
         system: Some("Be brief.".to_owned()),
         max_tokens: 256,
         timeout: Duration::from_secs(60),
-        ..LlmOptions::new(AgentId::new("helper").unwrap(), provider, "tiny-1")
+        ..LlmOptions::new(
+            AgentId::new("helper").unwrap(),
+            provider,
+            "tiny-1",
+            FileReader::in_process(),
+        )
     }
 }
 

@@ -3,9 +3,7 @@
 //! What an archive says of the sizes of its parts is not believed. Archives within archives stay shut.
 
 use super::xml::{Node, walk};
-use super::{bomb, locked, unreadable};
-use crate::files::{Fault, InputRules, Kind};
-use interzone_protocol::zone::ErrorWord;
+use crate::files::{InputRules, Kind, Problem};
 use std::collections::HashMap;
 use std::io::{Cursor, Read};
 use zip::ZipArchive;
@@ -26,19 +24,19 @@ pub(in crate::files) struct Package<'a> {
 
 impl<'a> Package<'a> {
     /// Opens an archive, and unpacks nothing.
-    pub(in crate::files) fn open(bytes: &'a [u8], rules: &InputRules) -> Result<Self, Fault> {
-        let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|_| unreadable())?;
+    pub(in crate::files) fn open(bytes: &'a [u8], rules: &InputRules) -> Result<Self, Problem> {
+        let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|_| Problem::Damaged)?;
         if zip.len() > rules.entries {
-            return Err(bomb());
+            return Err(Problem::Bomb);
         }
         // Readers would differ about which of two parts with one name counts.
         if zip.has_duplicate_names() {
-            return Err(unreadable());
+            return Err(Problem::Damaged);
         }
         for index in 0..zip.len() {
-            let entry = zip.by_index_raw(index).map_err(|_| unreadable())?;
+            let entry = zip.by_index_raw(index).map_err(|_| Problem::Damaged)?;
             if entry.encrypted() {
-                return Err(locked());
+                return Err(Problem::Encrypted);
             }
         }
         Ok(Self {
@@ -69,7 +67,7 @@ impl<'a> Package<'a> {
     }
 
     /// Unpacks everything into nowhere, to see how much it is.
-    pub(in crate::files) fn measure(&mut self) -> Result<(), Fault> {
+    pub(in crate::files) fn measure(&mut self) -> Result<(), Problem> {
         for index in 0..self.zip.len() {
             self.unpack(index, |_| {})?;
         }
@@ -77,7 +75,7 @@ impl<'a> Package<'a> {
     }
 
     /// A part of the document that is XML; nothing if there is no such part.
-    pub(super) fn part(&mut self, name: &str) -> Result<Option<String>, Fault> {
+    pub(super) fn part(&mut self, name: &str) -> Result<Option<String>, Problem> {
         let Some(index) = self.zip.index_for_name(name) else {
             return Ok(None);
         };
@@ -88,18 +86,18 @@ impl<'a> Package<'a> {
                 let rest = bytes.get(mark..).unwrap_or_default();
                 encoding.decode_without_bom_handling(rest).0.into_owned()
             }
-            None => String::from_utf8(bytes).map_err(|_| unreadable())?,
+            None => String::from_utf8(bytes).map_err(|_| Problem::Damaged)?,
         };
         Ok(Some(text))
     }
 
     /// A part that must be there.
-    pub(super) fn main_part(&mut self, name: &str) -> Result<String, Fault> {
-        self.part(name)?.ok_or_else(unreadable)
+    pub(super) fn main_part(&mut self, name: &str) -> Result<String, Problem> {
+        self.part(name)?.ok_or(Problem::Damaged)
     }
 
-    fn unpack(&mut self, index: usize, mut take: impl FnMut(&[u8])) -> Result<(), Fault> {
-        let mut entry = self.zip.by_index(index).map_err(|_| unreadable())?;
+    fn unpack(&mut self, index: usize, mut take: impl FnMut(&[u8])) -> Result<(), Problem> {
+        let mut entry = self.zip.by_index(index).map_err(|_| Problem::Damaged)?;
         let packed = entry.compressed_size();
         let most = packed.saturating_mul(self.ratio).max(SMALL);
         let mut buffer = vec![0; STEP];
@@ -108,15 +106,15 @@ impl<'a> Package<'a> {
             let read = match entry.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(read) => read,
-                Err(_) => return Err(unreadable()),
+                Err(_) => return Err(Problem::Damaged),
             };
             count += u64::try_from(read).unwrap_or(u64::MAX);
             self.left = self
                 .left
                 .checked_sub(u64::try_from(read).unwrap_or(u64::MAX))
-                .ok_or_else(bomb)?;
+                .ok_or(Problem::Bomb)?;
             if count > most {
-                return Err(bomb());
+                return Err(Problem::Bomb);
             }
             take(buffer.get(..read).unwrap_or_default());
         }
@@ -124,7 +122,7 @@ impl<'a> Package<'a> {
 
     /// What the relations of a part lead to: the target by id, with its type. Targets outside of the
     /// document are left out.
-    pub(super) fn relations(&mut self, part: &str) -> Result<HashMap<String, Relation>, Fault> {
+    pub(super) fn relations(&mut self, part: &str) -> Result<HashMap<String, Relation>, Problem> {
         let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
         let mut found = HashMap::new();
         let Some(document) = self.part(&format!("{folder}/_rels/{name}.rels"))? else {
@@ -171,12 +169,4 @@ fn resolved(folder: &str, target: &str) -> String {
         }
     }
     path.join("/")
-}
-
-/// A document whose programs nobody wants to have.
-pub(in crate::files) fn with_macros() -> Fault {
-    Fault::new(
-        ErrorWord::UnsupportedFileType,
-        "files with macros are not supported",
-    )
 }

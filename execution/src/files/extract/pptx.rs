@@ -3,13 +3,13 @@
 use super::Out;
 use super::office::Package;
 use super::xml::{Node, paragraphs, walk};
-use crate::files::Fault;
+use crate::files::Problem;
 
 /// What of a slide is not its text: the same once more for older programs, how paragraphs look, and
 /// fields, which hold what changes by itself, such as the number of the slide.
 const SKIPPED: [&str; 3] = ["Fallback", "pPr", "fld"];
 
-pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Fault> {
+pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Problem> {
     let slides = slides(package)?;
     for (number, slide) in (1_usize..).zip(slides) {
         if out.is_full() {
@@ -35,7 +35,7 @@ pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Fault
 }
 
 /// The slides in their order, as the presentation tells it.
-fn slides(package: &mut Package<'_>) -> Result<Vec<String>, Fault> {
+fn slides(package: &mut Package<'_>) -> Result<Vec<String>, Problem> {
     let presentation = package.main_part("ppt/presentation.xml")?;
     let relations = package.relations("ppt/presentation.xml")?;
     let mut slides = Vec::new();

@@ -1,10 +1,10 @@
 //! The text of workbooks: each sheet under its name, in the order of the workbook, a row a line, with
 //! tabs between cells.
 
+use super::Out;
 use super::office::Package;
 use super::xml::{Element, Node, walk};
-use super::{Out, unreadable};
-use crate::files::Fault;
+use crate::files::Problem;
 use std::collections::HashSet;
 
 /// The most cells that are left empty between two others. More are closed up.
@@ -19,7 +19,7 @@ struct Book {
     epoch: f64,
 }
 
-pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Fault> {
+pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Problem> {
     let workbook = package.main_part("xl/workbook.xml")?;
     let relations = package.relations("xl/workbook.xml")?;
     let (mut sheets, mut epoch) = (Vec::new(), 25_569.0);
@@ -50,7 +50,7 @@ pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Fault
         found.map(|relation| relation.target.clone())
     };
     let strings = match part("/sharedStrings") {
-        Some(part) => strings(&package.part(&part)?.ok_or_else(unreadable)?, out)?,
+        Some(part) => strings(&package.part(&part)?.ok_or(Problem::Damaged)?)?,
         None => Vec::new(),
     };
     let dates = match part("/styles") {
@@ -74,7 +74,7 @@ pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Fault
 }
 
 /// The strings that cells name by number. How they are read aloud is left out.
-fn strings(document: &str, out: &Out) -> Result<Vec<String>, Fault> {
+fn strings(document: &str) -> Result<Vec<String>, Problem> {
     let (mut strings, mut string) = (Vec::new(), String::new());
     let (mut words, mut aloud) = (false, false);
     walk(document, |node| {
@@ -91,14 +91,13 @@ fn strings(document: &str, out: &Out) -> Result<Vec<String>, Fault> {
             Node::Text(text) if words && !aloud => string.push_str(text),
             Node::End(_) | Node::Text(_) => {}
         }
-        out.on_time()?;
         Ok(true)
     })?;
     Ok(strings)
 }
 
 /// Which styles show dates.
-fn dates(document: &str) -> Result<Vec<bool>, Fault> {
+fn dates(document: &str) -> Result<Vec<bool>, Problem> {
     let (mut custom, mut dates, mut inside) = (HashSet::new(), Vec::new(), false);
     walk(document, |node| {
         match node {
@@ -159,7 +158,7 @@ struct Cell {
     value: String,
 }
 
-fn sheet(document: &str, book: &Book, out: &mut Out) -> Result<(), Fault> {
+fn sheet(document: &str, book: &Book, out: &mut Out) -> Result<(), Problem> {
     let (mut cell, mut next) = (Cell::default(), 0_usize);
     let (mut words, mut aloud, mut begun) = (false, false, false);
     walk(document, |node| {
@@ -202,7 +201,6 @@ fn sheet(document: &str, book: &Book, out: &mut Out) -> Result<(), Fault> {
             Node::Text(text) if words && !aloud => cell.value.push_str(text),
             Node::Text(_) => {}
         }
-        out.on_time()?;
         Ok(!out.is_full())
     })
 }

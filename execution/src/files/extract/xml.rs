@@ -3,8 +3,8 @@
 //! No document type is taken and no entity but XML's own is known, so that nothing can grow here that
 //! was not counted when it was unpacked.
 
-use super::{Out, bomb, unreadable};
-use crate::files::Fault;
+use super::Out;
+use crate::files::Problem;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
@@ -52,18 +52,18 @@ impl Element<'_> {
 /// Walks through a document until it ends or there is nothing more to see.
 pub(super) fn walk(
     document: &str,
-    mut see: impl FnMut(Node<'_>) -> Result<bool, Fault>,
-) -> Result<(), Fault> {
+    mut see: impl FnMut(Node<'_>) -> Result<bool, Problem>,
+) -> Result<(), Problem> {
     let mut reader = Reader::from_str(document);
     reader.config_mut().check_end_names = false;
     reader.config_mut().allow_unmatched_ends = true;
     let mut depth: usize = 0;
     loop {
-        let more = match reader.read_event().map_err(|_| unreadable())? {
+        let more = match reader.read_event().map_err(|_| Problem::Damaged)? {
             Event::Start(start) => {
                 depth += 1;
                 if depth > DEEPEST {
-                    return Err(bomb());
+                    return Err(Problem::Bomb);
                 }
                 see(Node::Start(&Element(&start)))?
             }
@@ -81,7 +81,7 @@ pub(super) fn walk(
                 Some(c) => see(Node::Text(c.encode_utf8(&mut [0; 4])))?,
                 None => true,
             },
-            Event::DocType(_) => return Err(unreadable()),
+            Event::DocType(_) => return Err(Problem::Damaged),
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) => true,
             Event::Eof => return Ok(()),
         };
@@ -108,7 +108,7 @@ fn meant(name: &BytesRef<'_>) -> Option<char> {
 
 /// The text of paragraphs and tables, as Word and PowerPoint both write it: a paragraph is a line, and
 /// so is a row of a table, with tabs between its cells.
-pub(super) fn paragraphs(document: &str, skip: &[&str], out: &mut Out) -> Result<(), Fault> {
+pub(super) fn paragraphs(document: &str, skip: &[&str], out: &mut Out) -> Result<(), Problem> {
     let (mut words, mut cells, mut skipped) = (false, 0_usize, 0_usize);
     walk(document, |node| {
         match node {
@@ -137,7 +137,6 @@ pub(super) fn paragraphs(document: &str, skip: &[&str], out: &mut Out) -> Result
             Node::Text(text) if words && skipped == 0 => out.push(text),
             Node::Text(_) => {}
         }
-        out.on_time()?;
         Ok(!out.is_full())
     })
 }

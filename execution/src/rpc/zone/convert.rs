@@ -103,6 +103,13 @@ impl Asked {
     }
 }
 
+/// The person on whose behalf a task was begun, if the caller named one.
+pub(crate) fn asking_person(task: &Task) -> Option<String> {
+    let asked = Asked::of(task);
+    let team = asked.team_id.unwrap_or_default();
+    asked.user_id.map(|user| format!("{team} {user}"))
+}
+
 /// The id of a call as it is kept and noted: short, and on one line.
 pub(in crate::rpc) fn id_text<'a>(id: &'a RequestId<'_>) -> Cow<'a, str> {
     match id {

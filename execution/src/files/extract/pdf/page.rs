@@ -2,17 +2,13 @@
 //!
 //! A line ends where the next words stand at another height, and a word where there is a gap.
 
-use super::super::{Out, bomb};
-use super::guard::values;
-use super::{STREAM, fault};
-use crate::files::Fault;
+use super::super::Out;
+use super::{STREAM, problem};
+use crate::files::Problem;
 use lopdf::content::{Content, Operation};
 use lopdf::{DecompressError, Dictionary, Document, Encoding, Error, Object, ObjectId};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-
-/// How many values there may be on a page.
-const VALUES: usize = 1_000_000;
 
 /// How deep forms may be inside each other, and how many one page may show.
 const DEEPEST: usize = 4;
@@ -38,11 +34,13 @@ pub(super) fn read<'a>(
     fonts: &mut Fonts<'a>,
     left: &mut usize,
     out: &mut Out,
-) -> Result<(), Fault> {
+) -> Result<(), Problem> {
     let most = STREAM.min(*left);
     let content = match document.get_page_content_with_limit(page, most) {
         Ok(content) => content,
-        Err(Error::Decompress(DecompressError::MemoryLimitExceeded { .. })) => return Err(bomb()),
+        Err(Error::Decompress(DecompressError::MemoryLimitExceeded { .. })) => {
+            return Err(Problem::Bomb);
+        }
         // A page that cannot be read leaves the others as they are.
         Err(_) => return Ok(()),
     };
@@ -75,11 +73,11 @@ impl<'a> Reader<'a, '_> {
         resources: &[&'a Dictionary],
         limits: &mut Limits<'_>,
         depth: usize,
-    ) -> Result<(), Fault> {
-        *limits.left = limits.left.checked_sub(content.len()).ok_or_else(bomb)?;
-        if values(content) > VALUES {
-            return Err(bomb());
-        }
+    ) -> Result<(), Problem> {
+        *limits.left = limits
+            .left
+            .checked_sub(content.len())
+            .ok_or(Problem::Bomb)?;
         let Ok(content) = Content::decode(content) else {
             return Ok(());
         };
@@ -91,7 +89,6 @@ impl<'a> Reader<'a, '_> {
             }
             match operation.operator.as_str() {
                 "Tf" => {
-                    self.out.on_time()?;
                     let name = operation
                         .operands
                         .first()
@@ -138,7 +135,7 @@ impl<'a> Reader<'a, '_> {
         resources: &[&'a Dictionary],
         limits: &mut Limits<'_>,
         depth: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Problem> {
         let document = self.document;
         let name = operation
             .operands
@@ -160,10 +157,9 @@ impl<'a> Reader<'a, '_> {
             return Ok(());
         }
         limits.forms -= 1;
-        self.out.on_time()?;
         let content = match form.get_plain_content_with_limit(STREAM.min(*limits.left)) {
             Ok(content) => content,
-            Err(error) if fault(&error) == bomb() => return Err(bomb()),
+            Err(error) if problem(&error) == Problem::Bomb => return Err(Problem::Bomb),
             Err(_) => return Ok(()),
         };
         let own = form.dict.get_deref(b"Resources", document);
@@ -190,7 +186,7 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         font: &'a Dictionary,
         limits: &mut Limits<'_>,
-    ) -> Result<Option<Rc<Encoding<'a>>>, Fault> {
+    ) -> Result<Option<Rc<Encoding<'a>>>, Problem> {
         let key = std::ptr::from_ref(font);
         if let Some(known) = self.fonts.0.get(&key) {
             return Ok(known.clone());
@@ -200,14 +196,14 @@ impl<'a> Reader<'a, '_> {
         if let Ok(Object::Stream(table)) = table {
             let size = match table.get_plain_content_with_limit(most) {
                 Ok(table) => table.len(),
-                Err(error) if fault(&error) == bomb() => return Err(bomb()),
+                Err(error) if problem(&error) == Problem::Bomb => return Err(Problem::Bomb),
                 Err(_) => 0,
             };
-            *limits.left = limits.left.checked_sub(size).ok_or_else(bomb)?;
+            *limits.left = limits.left.checked_sub(size).ok_or(Problem::Bomb)?;
         }
         let read = match font.get_font_encoding_with_limit(self.document, most) {
             Ok(encoding) => Some(Rc::new(encoding)),
-            Err(error) if fault(&error) == bomb() => return Err(bomb()),
+            Err(error) if problem(&error) == Problem::Bomb => return Err(Problem::Bomb),
             Err(_) => None,
         };
         self.fonts.0.insert(key, read.clone());
