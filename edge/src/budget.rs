@@ -45,6 +45,14 @@ pub struct Shares {
     pub principal: usize,
 }
 
+impl Shares {
+    /// Every caller may have all of it: for places where all callers have one address.
+    pub const WHOLE: Self = Self {
+        address: 1,
+        principal: 1,
+    };
+}
+
 impl Default for Shares {
     fn default() -> Self {
         Self {
@@ -310,13 +318,7 @@ mod tests {
 
     #[test]
     fn total_bounds_all_callers_together() {
-        let budget = MemoryBudget::with_shares(
-            2 * PAGE,
-            Shares {
-                address: 1,
-                principal: 1,
-            },
-        );
+        let budget = MemoryBudget::with_shares(2 * PAGE, Shares::WHOLE);
         let held = budget.reserve(&principal("a"), 2 * PAGE).unwrap();
         for key in [principal("b"), address("10.0.0.1"), ShareKey::Unattributed] {
             assert!(budget.reserve(&key, 1).is_none());

@@ -13,7 +13,6 @@ use crate::workspace::channels::Channel;
 use crate::workspace::messages::Message;
 use crate::workspace::people::User;
 use bytes::Bytes;
-use interzone_edge::budget::Shares;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::Listener;
 use interzone_edge::telemetry::Metrics;
@@ -142,11 +141,7 @@ impl Playground {
         let limits = HttpLimits {
             body: BODY,
             request_time: HELD,
-            // Everyone here is on this machine, so one address is all callers.
-            shares: Shares {
-                address: 1,
-                principal: 1,
-            },
+            shares: interzone_edge::budget::Shares::WHOLE,
             ..HttpLimits::default()
         };
         let metrics = Arc::new(Metrics::new());

@@ -127,11 +127,7 @@ mod tests {
 
     #[test]
     fn large_messages_take_room_and_small_ones_none() {
-        let shares = Shares {
-            address: 1,
-            principal: 1,
-        };
-        let budget = MemoryBudget::with_shares(3 * PAGE, shares);
+        let budget = MemoryBudget::with_shares(3 * PAGE, Shares::WHOLE);
         let key = ShareKey::Unattributed;
         let tally = Tally::new(budget.clone(), key.clone());
         tally.add(PAGE).unwrap();
