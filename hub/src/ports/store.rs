@@ -236,9 +236,9 @@ pub trait OutboxStore: Send + Sync {
     /// settled, are left out.
     async fn abandon_outbox(&self, attempts: &[(DeliveryId, u32)], now: Timestamp) -> Result<()>;
 
-    /// How long it is until the next entry of these channels is due or, where
-    /// [leases end](Upkeep::leases_end), its hold is over; zero if one is due now, and none if none
-    /// waits. Those that wait for another of their group are left out.
+    /// How long it is until the next entry of these channels is due or its hold is over; zero if one
+    /// is due now, and none if none waits or is held. Where holds do [not end](Upkeep::leases_end),
+    /// it is longer than anything waits. Those that wait for another of their group are left out.
     async fn next_due(&self, channels: &[String], now: Timestamp) -> Result<Option<Duration>>;
 
     /// Entries that were given up.

@@ -89,11 +89,16 @@ impl OutboxStore for SqliteStore {
         self.read(move |connection| {
             let mut next = None;
             for channel in &channels {
-                // What is held is due at no moment. There are few of those.
                 let sql = "SELECT due_at FROM outbox INDEXED BY outbox_due \
                     WHERE state = 0 AND head = 1 AND channel = ?1 AND held = 0 \
                     ORDER BY due_at LIMIT 1";
-                let due = first(connection, sql, [channel], |row| Ok(row.get::<_, i64>(0)?))?;
+                let mut due = first(connection, sql, [channel], |row| Ok(row.get::<_, i64>(0)?))?;
+                if due.is_none() {
+                    // What is held is due at no moment that a clock can show.
+                    let sql = "SELECT 1 FROM outbox INDEXED BY outbox_due \
+                        WHERE state = 0 AND head = 1 AND channel = ?1 LIMIT 1";
+                    due = first(connection, sql, [channel], |_| Ok(i64::MAX))?;
+                }
                 next = next.into_iter().chain(due).min();
             }
             Ok(next.map(|due| moment(due).since(now)))

@@ -124,6 +124,25 @@ pub(crate) async fn postgres_node(url: &str, schema: &str) -> PostgresStore {
     PostgresStore::connect(url, options).await.unwrap()
 }
 
+/// A node that judges by the server's clock, as nodes do outside of tests.
+pub(crate) async fn postgres_node_by_server(url: &str, schema: &str) -> PostgresStore {
+    let options = PostgresOptions {
+        clock: PostgresClock::Server,
+        ..postgres_options(schema)
+    };
+    PostgresStore::connect(url, options).await.unwrap()
+}
+
+/// Runs statements in a schema.
+pub(crate) async fn run_sql(url: &str, schema: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let sql = format!("SET search_path TO \"{schema}\"; {sql}");
+    client.batch_execute(&sql).await.unwrap();
+    drop(client);
+    connection.await.unwrap().unwrap();
+}
+
 fn postgres_options(schema: &str) -> PostgresOptions {
     PostgresOptions {
         schema: schema.to_owned(),

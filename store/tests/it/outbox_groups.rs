@@ -105,7 +105,8 @@ async fn wait_for_what_waits(on: Engine) {
         "it holds up the others"
     );
     assert_eq!(claim(&*store, 500).await, ["first"]);
-    // Nobody settles it: it is due again, and still the only one.
+    // It is not settled: it is due again, and still the only one.
+    on.end_leases(&*store, at(600)).await;
     assert_eq!(claim(&*store, 600).await, ["first"]);
     settle(&*store, "first", 3, Settlement::Delivered).await;
     assert_eq!(claim(&*store, 601).await, ["second"]);

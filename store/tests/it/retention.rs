@@ -408,6 +408,7 @@ async fn leaves_alone_what_is_not_finished(on: Engine) {
     store.tidy_up().await.unwrap();
     let after = look(&*store, &eyes).await;
     assert!(before == after, "\n{before}\nbecame\n{after}");
+    on.end_leases(&*store, hours(9)).await;
     let due = store
         .claim_outbox(&carry_wish(&mail, hours(9), hours(10), 9))
         .await;
