@@ -230,7 +230,7 @@ impl Attendant {
         let given = self.persist(|| run.give_back()).await;
         if let Err(error) = given {
             let task = &run.item().task_id;
-            tracing::warn!(%task, %error, "a task could not be given back; its lease runs out");
+            tracing::warn!(%task, %error, "a task could not be given back; it is abandoned");
         }
         "given_back"
     }
@@ -306,7 +306,7 @@ fn written(run: &Run, ended: Result<Task, HubError>, word: &'static str) -> &'st
         Err(HubError::Stopped) => "stopped",
         Err(error) => {
             let task = &run.item().task_id;
-            tracing::error!(%task, %error, "the end of a run could not be kept; it is run again when its lease is over");
+            tracing::error!(%task, %error, "the end of a run could not be kept; it is run again");
             "lost"
         }
     }

@@ -90,7 +90,7 @@ impl Outbox {
             }
             while on_the_way.try_join_next().is_some() {}
         }
-        // What is cut off is due again when its hold is over.
+        // What is cut off is due again when its lease is over, or when the file is opened next.
         tokio::select! {
             () = cut.cancelled() => {}
             () = async { while on_the_way.join_next().await.is_some() {} } => {}

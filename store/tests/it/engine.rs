@@ -125,12 +125,12 @@ pub(crate) async fn postgres_node(url: &str, schema: &str) -> PostgresStore {
 }
 
 /// A node that judges by the server's clock, as nodes do outside of tests.
-pub(crate) async fn postgres_node_by_server(url: &str, schema: &str) -> PostgresStore {
+pub(crate) async fn postgres_node_by_server(url: &str, schema: &str) -> Arc<dyn Store> {
     let options = PostgresOptions {
         clock: PostgresClock::Server,
         ..postgres_options(schema)
     };
-    PostgresStore::connect(url, options).await.unwrap()
+    Arc::new(PostgresStore::connect(url, options).await.unwrap())
 }
 
 /// Runs statements in a schema.

@@ -101,7 +101,7 @@ async fn postgres_judges_leases_by_the_servers_clock_alone() {
     let (url, schema) = (postgres_url(), format!("test_{:016x}", RandomIds.random()));
     let first = postgres_node_by_server(&url, &schema).await;
     let second = postgres_node_by_server(&url, &schema).await;
-    hold_all(&first, at(0)).await;
+    hold_all(&*first, at(0)).await;
     // Leases of a minute from here on, so that a slow machine does not end them.
     run_sql(
         &url,
@@ -110,7 +110,7 @@ async fn postgres_judges_leases_by_the_servers_clock_alone() {
     )
     .await;
     for step in STEPS {
-        assert_eq!(free(&second, "m", at(step)).await, (0, 0), "{step} ms");
+        assert_eq!(free(&*second, "m", at(step)).await, (0, 0), "{step} ms");
     }
     // Renewed by a node whose clock is behind, they still reach as far.
     let id = task_id("t0");
@@ -124,7 +124,7 @@ async fn postgres_judges_leases_by_the_servers_clock_alone() {
     assert!(held.await.unwrap());
     let lost = second.renew_work(&id, "m", 1, minute, at(0)).await.unwrap();
     assert!(!lost, "another node holds it");
-    assert_eq!(free(&second, "m", at(3_600 * SECOND)).await, (0, 0));
+    assert_eq!(free(&*second, "m", at(3_600 * SECOND)).await, (0, 0));
     // By the server's clock they are over.
     run_sql(
         &url,
@@ -132,7 +132,7 @@ async fn postgres_judges_leases_by_the_servers_clock_alone() {
         "UPDATE work SET free_at = free_at - 120000; UPDATE outbox SET due_at = due_at - 120000",
     )
     .await;
-    let freed = free(&second, "m", at(-3_600 * SECOND)).await;
+    let freed = free(&*second, "m", at(-3_600 * SECOND)).await;
     assert_eq!(freed, (10, 10), "whatever the node's clock shows");
     drop((first, second));
     drop_schema(&url, &schema).await;
@@ -146,7 +146,7 @@ async fn postgres_gives_at_once_what_a_node_with_a_wrong_clock_has_queued() {
         .into_iter()
         .zip([3_600 * SECOND, -3_600 * SECOND])
     {
-        make(&store, [id]).await;
+        make(&*store, [id]).await;
         let now = at(step);
         let out = interzone_hub::OutboxEntry {
             due_at: now,
@@ -158,7 +158,7 @@ async fn postgres_gives_at_once_what_a_node_with_a_wrong_clock_has_queued() {
         store.commit(commit_at(now, ops)).await.unwrap();
         let next = store.next_due(&web(), at(0)).await.unwrap();
         assert_eq!(next, Some(Duration::ZERO));
-        assert_eq!(free(&store, "n", at(0)).await, (1, 1));
+        assert_eq!(free(&*store, "n", at(0)).await, (1, 1));
         let ends = vec![interzone_hub::ports::Op::EndWork(task_id(id))];
         store.commit(commit(ends)).await.unwrap();
         let arrived = interzone_hub::Settlement::Delivered;

@@ -417,7 +417,7 @@ async fn knows_what_is_next(on: Engine) {
 async fn carry(store: Arc<dyn Store>, now: Timestamp, limit: usize) -> Vec<String> {
     let mut mine = Vec::new();
     loop {
-        let until = now.after(std::time::Duration::from_secs(60));
+        let until = now.after(Duration::from_secs(60));
         let entries = store
             .claim_outbox(&carry_wish(&web(), now, until, limit))
             .await

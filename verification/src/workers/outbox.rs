@@ -220,7 +220,7 @@ impl Outbox {
     async fn hand_back(&self, entry: &OutboxEntry) {
         if let Err(error) = self.hub.hand_back(entry, "the node was stopped").await {
             let (channel, id) = (self.channel, &entry.id);
-            tracing::warn!(channel, %id, %error, "an entry could not be handed back; it is due again when its hold is over");
+            tracing::warn!(channel, %id, %error, "an entry could not be handed back; it is abandoned");
         }
     }
 
