@@ -46,7 +46,10 @@ impl Run {
         };
         let task = match self.write(decide).await {
             Ok((task, true)) => task,
-            Ok((_, false)) | Err(HubError::Stopped) => return Ok(TurnStart::Nothing),
+            Ok((_, false)) | Err(HubError::Stopped) => {
+                self.settled();
+                return Ok(TurnStart::Nothing);
+            }
             Err(error) => return Err(error),
         };
         let packed = self

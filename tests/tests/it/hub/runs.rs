@@ -126,8 +126,11 @@ async fn urgent_work_comes_first_and_else_the_oldest() {
         ..NewTask::new(Message::user_text("x"))
     };
     world.hub.create_task(&caller("alice"), new).await.unwrap();
+    let mut held = Vec::new();
     for expected in [2, 0, 3, 1] {
-        assert_eq!(world.claim("n1").await.item().task_id, ids[expected]);
+        let run = world.claim("n1").await;
+        assert_eq!(run.item().task_id, ids[expected]);
+        held.push(run);
     }
     assert!(
         world.claims_nothing("n1").await,

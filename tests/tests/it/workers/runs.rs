@@ -150,28 +150,6 @@ async fn a_task_that_no_node_survives_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_run_whose_lease_is_lost_stops() {
-    let place = Place::new().await;
-    let mut stage = Stage::new("actor", 4);
-    let hub = place.hub(vec![stage.actor.clone()]);
-    let options = WorkerOptions {
-        lease: Duration::from_millis(600),
-        ..quick("n1")
-    };
-    let _workers = start(&hub, options);
-    ask(&hub, "wait").await;
-    stage.begun("wait", 1).await;
-    // Its claim is taken away, as if another process had the file.
-    hub.store().take_over(hub.now()).await.unwrap();
-    let other = place.hub(vec![stage.actor.clone()]);
-    let wanted = vec![(AgentId::new("actor").unwrap(), 1)];
-    let lease = Duration::from_secs(60);
-    let taken = other.claim("n2", wanted, lease).await.unwrap();
-    assert_eq!(taken.len(), 1);
-    assert_eq!(stage.next().await, Did::Stopped("wait".to_owned()));
-}
-
-#[tokio::test]
 async fn each_task_runs_once_however_the_clock_is_set() {
     let place = Place::new().await;
     let mut stage = Stage::new("actor", 10);
