@@ -151,7 +151,7 @@ async fn claim_nothing_that_is_not_due(on: Engine) {
     let items = born(&*store, "now", &wish("n", 9, at(100))).await;
     assert_eq!(names(&items), ["later", "now"]);
     // A lease that is over is as good as none, in its turn.
-    on.end_leases(&*store, at(1_000)).await;
+    store.abandon_work(&[fence(&held[0], "m")]).await.unwrap();
     let items = born(&*store, "new", &wish("n", 1, at(1_000))).await;
     assert_eq!((names(&items)[0], items[0].attempt), ("held", 2));
     assert!(items[0].claim > held[0].claim);

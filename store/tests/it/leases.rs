@@ -120,8 +120,9 @@ async fn postgres_judges_leases_by_the_servers_clock_alone() {
         ..wish("n", 0, at(0))
     };
     assert_eq!(first.claim_work(&item).await.unwrap(), []);
-    let held = second.hold_outbox(&delivery_id("e0"), 1, minute, at(-3_600 * SECOND));
-    assert!(held.await.unwrap());
+    let (e0, behind) = (delivery_id("e0"), at(-3_600 * SECOND));
+    let held = second.hold_outbox(&e0, 1, minute, behind).await;
+    assert!(held.unwrap());
     let lost = second.renew_work(&id, "m", 1, minute, at(0)).await.unwrap();
     assert!(!lost, "another node holds it");
     assert_eq!(free(&*second, "m", at(3_600 * SECOND)).await, (0, 0));
@@ -162,8 +163,9 @@ async fn postgres_gives_at_once_what_a_node_with_a_wrong_clock_has_queued() {
         let ends = vec![interzone_hub::ports::Op::EndWork(task_id(id))];
         store.commit(commit(ends)).await.unwrap();
         let arrived = interzone_hub::Settlement::Delivered;
-        let settled = store.settle_outbox(&delivery_id(id), 1, &arrived, at(0));
-        assert!(settled.await.unwrap());
+        let id = delivery_id(id);
+        let settled = store.settle_outbox(&id, 1, &arrived, at(0)).await;
+        assert!(settled.unwrap());
     }
     drop(store);
     drop_schema(&url, &schema).await;
