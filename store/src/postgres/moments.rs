@@ -14,7 +14,7 @@ pub enum PostgresClock {
     /// The server's.
     #[default]
     Server,
-    /// The one of whoever calls. For tests that decide the time; nodes whose clocks differ would
+    /// The caller's. For tests that decide the time; nodes whose clocks differ would
     /// take each other's work.
     Caller,
 }

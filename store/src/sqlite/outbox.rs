@@ -246,7 +246,7 @@ pub(super) fn enqueue(
 
 fn claim(session: &Session<'_>, wanted: &OutboxClaim) -> Outcome<Vec<OutboxEntry>> {
     let (now, limit) = (wanted.now, wanted.limit);
-    // Shown to whoever looks; while it is held, it is due at no moment.
+    // Only to be shown: while it is held, it is due at no moment.
     let until = now.after(wanted.hold);
     let mut due: Vec<(i64, i64)> = Vec::new();
     for channel in &wanted.channels {

@@ -197,7 +197,7 @@ pub(super) fn end(session: &Session<'_>, task_id: &TaskId) -> Outcome<()> {
 }
 
 /// Makes claimable what was claimed by a process that is gone. The run was begun, so it counts as an
-/// attempt, and whoever still has its number writes nothing more.
+/// attempt, and what still has its number writes nothing more.
 pub(super) const FREE: &str = "UPDATE tasks INDEXED BY work_asleep \
     SET work_node = NULL, work_wake_at = -9223372036854775808 \
     WHERE work_ready = 0 AND work_node IS NOT NULL";

@@ -175,7 +175,7 @@ async fn each_task_runs_once_however_the_clock_is_set() {
             .clock
             .0
             .fetch_add(millis, std::sync::atomic::Ordering::SeqCst);
-        // Whoever looks for work finds none, on this node or on another.
+        // There is no work to be claimed, by this node or by another.
         for name in ["n1", "n2"] {
             let wanted = vec![(agent.clone(), 9)];
             let lease = Duration::from_millis(600);
