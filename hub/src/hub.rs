@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 mod draft;
 mod forget;
+mod holdings;
 mod mail;
 mod matcher;
 mod pushes;
@@ -30,6 +31,7 @@ mod topics;
 mod view;
 mod watch;
 
+pub use holdings::HeldEntry;
 pub use mail::NewEntry;
 pub use pushes::{Delivered, NewPush};
 pub use run::{Begins, Birth, Desk, Run, Seat, TurnStart};
@@ -39,6 +41,7 @@ pub use topics::{NewSubscription, Published};
 pub use view::TaskView;
 pub use watch::{Seen, Watch};
 
+use holdings::Holdings;
 use matcher::Matcher;
 
 /// How often a decision is made again because somebody else was faster. Each round, somebody gets
@@ -68,6 +71,7 @@ struct Inner {
     limits: Limits,
     bus: Bus,
     matcher: Matcher,
+    holdings: Holdings,
     /// Who gives tasks to agents on this node, if anybody does.
     desk: RwLock<Option<Weak<Desk>>>,
 }
@@ -91,6 +95,7 @@ impl Hub {
                 limits,
                 bus,
                 matcher,
+                holdings: Holdings::default(),
                 desk: RwLock::default(),
             }),
         }

@@ -18,6 +18,7 @@ mod error;
 mod event;
 mod failure;
 mod hub;
+mod lease;
 mod limits;
 mod outbox;
 mod packed;
@@ -37,10 +38,11 @@ pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
 pub use failure::{failure, failure_word};
 pub use hub::{
-    Begins, Begun, Birth, Delivered, Desk, Hub, NewEntry, NewPush, NewStream, NewSubscription,
-    NewTask, Once, Published, Run, STREAM_CHANNEL, Seat, Seen, TaskDetail, TaskPage, TaskView,
-    TurnStart, Watch,
+    Begins, Begun, Birth, Delivered, Desk, HeldEntry, Hub, NewEntry, NewPush, NewStream,
+    NewSubscription, NewTask, Once, Published, Run, STREAM_CHANNEL, Seat, Seen, TaskDetail,
+    TaskPage, TaskView, TurnStart, Watch,
 };
+pub use lease::Lease;
 pub use limits::Limits;
 pub use outbox::{Carried, Fate, OutboxEntry, RetryPolicy, Settlement};
 pub use packed::{Blob, BlobId, BlobText, FETCH, HasParts, INLINE_LIMIT, NotABlobId, Packed};

@@ -20,8 +20,8 @@ pub use commit::{ClaimKey, Commit, EventRow, Fence, Op};
 pub use pair::{Pair, PairQuery, PairStore};
 pub use record::{Record, RecordStore};
 pub use store::{
-    DeadLetterQuery, OutboxStore, QuotaStore, Store, StreamStore, SubscriptionQuery, TaskStore,
-    TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
+    DeadLetterQuery, OutboxClaim, OutboxStore, QuotaStore, Store, StreamStore, SubscriptionQuery,
+    TaskStore, TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
 };
 pub use talk::{Conversations, TalkStore};
 

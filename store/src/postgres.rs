@@ -8,6 +8,7 @@
 mod commit;
 mod connect;
 mod fault;
+mod moments;
 mod notify;
 mod ops;
 mod options;
@@ -25,6 +26,7 @@ mod topics;
 mod upkeep;
 mod work;
 
+pub use moments::PostgresClock;
 pub use options::PostgresOptions;
 
 use connect::Connector;
@@ -52,6 +54,7 @@ use tokio_postgres::types::ToSql;
 pub struct PostgresStore {
     session: Session,
     wakes: Wakes,
+    clock: PostgresClock,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -87,10 +90,14 @@ impl PostgresStore {
         let (connector, client, driver) = first_look(url, &options).await?;
         schema::migrate(&client, &options.schema).await?;
         drop((client, driver));
-        let schema = options.schema.clone();
+        let (schema, clock) = (options.schema.clone(), options.clock);
         let session = Session::new(&connector, options)?;
         let wakes = Wakes::start(connector, &schema, session.tag());
-        Ok(Self { session, wakes })
+        Ok(Self {
+            session,
+            wakes,
+            clock,
+        })
     }
 
     /// Whether a server has the tables of this version. Nothing is changed: older ones stay, for the nodes that

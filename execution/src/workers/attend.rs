@@ -65,7 +65,6 @@ impl Attendant {
     /// Does the work, and answers a word for what came of it.
     async fn work(&self, agent: &Arc<dyn Agent>, run: &Arc<Run>) -> &'static str {
         let task = &run.item().task_id;
-        let claimed = Instant::now();
         let turn = match self.persist(|| run.begin()).await {
             Ok(TurnStart::Turn(turn)) => *turn,
             Ok(TurnStart::Nothing) => return "nothing",
@@ -89,7 +88,7 @@ impl Attendant {
         let beside = async {
             let (_, lease, _, ()) = tokio::join!(
                 run.watch_for_cancel(),
-                self.keep_lease(run, claimed),
+                self.keep_lease(run),
                 paper.keep(),
                 self.settle_in(run)
             );
@@ -141,31 +140,32 @@ impl Attendant {
         }
     }
 
-    /// Renews the lease for as long as it can. A lease that could not be renewed in its time may be
-    /// somebody else's by now, so the run stops.
-    async fn keep_lease(&self, run: &Run, claimed: Instant) -> Infallible {
+    /// Renews the lease for as long as it can. A lease that could not be renewed in its time may soon be
+    /// another node's, so the run stops. Its time is looked at before the store is asked, so that a node
+    /// that was suspended stops at once.
+    async fn keep_lease(&self, run: &Run) -> Infallible {
         let lease = self.options.lease;
         let (usual, soon) = (lease / 3, (lease / 15).min(Duration::from_secs(1)));
-        let mut renewed = claimed;
-        let mut wait = usual.saturating_sub(claimed.elapsed());
-        loop {
-            tokio::time::sleep(wait).await;
-            let left = lease.saturating_sub(renewed.elapsed());
+        let mut wait = usual;
+        while let Some(left) = run.lease().left() {
+            tokio::time::sleep(wait.min(left)).await;
+            let left = run.lease().left().unwrap_or_default();
+            if left.is_zero() {
+                let task = &run.item().task_id;
+                tracing::warn!(%task, "a lease could not be renewed in time; the run is given up");
+                run.stop().cancel();
+                break;
+            }
             match tokio::time::timeout(left, run.renew(lease)).await {
-                Ok(Ok(true)) => (renewed, wait) = (Instant::now(), usual),
+                Ok(Ok(true)) => wait = usual,
                 // The run has been told to stop.
                 Ok(Ok(false)) => break,
-                Ok(Err(error)) if renewed.elapsed() + soon < lease => {
+                Ok(Err(error)) => {
                     let task = &run.item().task_id;
                     tracing::debug!(%task, %error, "a lease is not renewed yet");
                     wait = soon;
                 }
-                Ok(Err(_)) | Err(_) => {
-                    let task = &run.item().task_id;
-                    tracing::warn!(%task, "a lease could not be renewed in time; the run is given up");
-                    run.stop().cancel();
-                    break;
-                }
+                Err(_) => {}
             }
         }
         std::future::pending().await
@@ -182,7 +182,11 @@ impl Attendant {
 
     /// Waits for an agent that was told to stop, and cuts it off if it goes on.
     async fn part_with(&self, run: &Run, work: &mut Work) {
-        let grace = self.options.stop_grace;
+        let mut grace = self.options.stop_grace;
+        if run.lease().is_lost() {
+            // Another node may begin when the margin is over.
+            grace = grace.min(run.lease().margin().saturating_sub(CUT));
+        }
         if tokio::time::timeout(grace, work.join_next()).await.is_ok() {
             return;
         }
@@ -226,7 +230,7 @@ impl Attendant {
         let given = self.persist(|| run.give_back()).await;
         if let Err(error) = given {
             let task = &run.item().task_id;
-            tracing::warn!(%task, %error, "a task could not be given back; its lease runs out");
+            tracing::warn!(%task, %error, "a task could not be given back; it is abandoned");
         }
         "given_back"
     }
@@ -302,7 +306,7 @@ fn written(run: &Run, ended: Result<Task, HubError>, word: &'static str) -> &'st
         Err(HubError::Stopped) => "stopped",
         Err(error) => {
             let task = &run.item().task_id;
-            tracing::error!(%task, %error, "the end of a run could not be kept; it is run again when its lease is over");
+            tracing::error!(%task, %error, "the end of a run could not be kept; it is run again");
             "lost"
         }
     }

@@ -179,7 +179,7 @@ impl Floor {
         while running.try_join_next().is_some() {}
         running.spawn(async move {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
-                tracing::error!("whoever attended a run broke; its task is taken up again when its lease is over");
+                tracing::error!("the worker of a run panicked; its task is run again");
             }
             ring_if(&hungry, &bell);
         });

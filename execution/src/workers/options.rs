@@ -13,7 +13,8 @@ use std::time::Duration;
 pub struct WorkerOptions {
     /// The node's name, which no other node has.
     pub node: String,
-    /// How long a task is held without a sign of life. A node that dies holds up its tasks this long.
+    /// How long a task is held without a renewal, where [leases end](interzone_hub::ports::Upkeep::leases_end).
+    /// There a node that dies holds up its tasks this long.
     pub lease: Duration,
     /// How many runs there are at once, of all agents together.
     pub runs: usize,

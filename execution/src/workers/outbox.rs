@@ -6,7 +6,7 @@ use super::options::{CarrierOptions, WorkerMetrics};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use interzone_edge::health::Heart;
-use interzone_hub::{Hub, HubError, OutboxEntry};
+use interzone_hub::{HeldEntry, Hub, HubError, OutboxEntry};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl Outbox {
             }
             while on_the_way.try_join_next().is_some() {}
         }
-        // What is cut off is due again when its hold is over.
+        // What is cut off is due again when its lease is over, or when the file is opened next.
         tokio::select! {
             () = cut.cancelled() => {}
             () = async { while on_the_way.join_next().await.is_some() {} } => {}
@@ -105,13 +105,11 @@ impl Outbox {
     ) -> Result<Duration, HubError> {
         loop {
             // Looking first is cheap, and most hints are about somebody else's channel.
-            let due = self.hub.store().next_due(channels).await?;
-            let now = self.hub.now();
-            let Some(due) = due else {
+            let Some(wait) = self.hub.next_out(channels).await? else {
                 return Ok(self.look_every);
             };
-            if due > now {
-                let wait = due.since(now).max(Duration::from_millis(1));
+            if !wait.is_zero() {
+                let wait = wait.max(Duration::from_millis(1));
                 return Ok(wait.min(self.look_every));
             }
             let most = self.limits.concurrency.max(1);
@@ -132,8 +130,14 @@ impl Outbox {
         }
     }
 
-    async fn carry(&self, entry: OutboxEntry) {
+    async fn carry(&self, entry: HeldEntry) {
         let limit = self.limits.hold.saturating_mul(3) / 4;
+        // If the node was suspended meanwhile, there is less time, or another node has it by now.
+        let limit = entry.lease().left().map_or(limit, |left| left.min(limit));
+        if limit.is_zero() {
+            tracing::warn!(channel = self.channel, id = %entry.id, "the lease of a delivery was over before it began");
+            return;
+        }
         let carried = AssertUnwindSafe(self.carrier.carry(&self.hub, &entry)).catch_unwind();
         let failed = |why: &str, may_help| Carried::Failed {
             why: why.to_owned(),

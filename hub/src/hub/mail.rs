@@ -1,13 +1,15 @@
 //! Inbox and outbox: in exactly once, and out until it has arrived or been given up.
 
 use super::tasks::made_id;
-use super::{Hub, contended};
+use super::{HeldEntry, Hub, contended};
 use crate::error::HubError;
 use crate::event::Subject;
+use crate::lease::Lease;
 use crate::outbox::{OutboxEntry, RetryPolicy, Settlement};
-use crate::ports::{ClaimKey, Op, StoreError};
+use crate::ports::{ClaimKey, Op, OutboxClaim, StoreError};
 use interzone_protocol::vocab::{DeliveryId, Json, PrincipalId, Timestamp};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The longest that a receiver may make us wait: what stands behind it in its group waits too.
 const MOST_PATIENCE: Duration = Duration::from_secs(3_600);
@@ -92,7 +94,7 @@ impl Hub {
         })))
     }
 
-    /// Entries that are due, held for a while so that nobody else carries them too.
+    /// Entries that are due, held for a while so that no other node carries them too.
     ///
     /// # Errors
     /// The store did not do it.
@@ -101,29 +103,44 @@ impl Hub {
         channels: &[String],
         hold: Duration,
         limit: usize,
-    ) -> Result<Vec<OutboxEntry>, HubError> {
-        let now = self.now();
-        Ok(self
-            .store()
-            .claim_outbox(channels, now, now.after(hold), limit)
-            .await?)
+    ) -> Result<Vec<HeldEntry>, HubError> {
+        let carrying = self.free_abandoned_entries().await?;
+        let asked = Instant::now();
+        let claim = OutboxClaim {
+            channels: channels.to_vec(),
+            now: self.now(),
+            hold,
+            limit,
+            carrying,
+        };
+        let entries = self.store().claim_outbox(&claim).await?;
+        let held = |entry| self.held_entry(entry, self.lease(hold, asked));
+        Ok(entries.into_iter().map(held).collect())
     }
 
-    /// Holds an entry for a while from now on, because carrying it takes long. Answers whether it is
-    /// still ours; if not, somebody else has it, and carrying it must stop.
+    /// How long it is until an entry of these channels is due; none if none waits.
     ///
     /// # Errors
     /// The store did not do it.
-    pub async fn keep_holding(
-        &self,
-        entry: &OutboxEntry,
-        hold: Duration,
-    ) -> Result<bool, HubError> {
-        let until = self.now().after(hold);
-        Ok(self
+    pub async fn next_out(&self, channels: &[String]) -> Result<Option<Duration>, HubError> {
+        Ok(self.store().next_due(channels, self.now()).await?)
+    }
+
+    /// Holds an entry for a while from now on, because carrying it takes long. Answers whether it is
+    /// still ours; if not, another node has it, and carrying it must stop.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn keep_holding(&self, entry: &HeldEntry, hold: Duration) -> Result<bool, HubError> {
+        let (asked, now) = (Instant::now(), self.now());
+        let held = self
             .store()
-            .hold_outbox(&entry.id, entry.attempt, until)
-            .await?)
+            .hold_outbox(&entry.id, entry.attempt, hold, now);
+        let held = held.await?;
+        if held {
+            entry.lease().renewed(asked);
+        }
+        Ok(held)
     }
 
     /// Gives an entry back as it is, to be carried at once by whoever comes: this node stops. The
@@ -132,11 +149,12 @@ impl Hub {
     /// # Errors
     /// The store did not do it.
     pub async fn hand_back(&self, entry: &OutboxEntry, why: &str) -> Result<bool, HubError> {
+        let now = self.now();
         let settlement = Settlement::Retry {
-            due_at: self.now(),
+            due_at: now,
             error: why.to_owned(),
         };
-        self.settle(entry, &settlement).await
+        self.settle(entry, &settlement, now).await
     }
 
     /// Says that an entry has arrived. Answers whether that still counted.
@@ -144,7 +162,8 @@ impl Hub {
     /// # Errors
     /// The store did not do it.
     pub async fn arrived(&self, entry: &OutboxEntry) -> Result<bool, HubError> {
-        self.settle(entry, &Settlement::Delivered).await
+        let now = self.now();
+        self.settle(entry, &Settlement::Delivered, now).await
     }
 
     /// Says that an entry did not arrive: it is tried again, after the wait that the receiver asked
@@ -162,25 +181,36 @@ impl Hub {
         may_help: bool,
     ) -> Result<bool, HubError> {
         let wait = policy.wait_after(entry.attempt, self.inner.ids.random());
-        let error = why.to_owned();
+        let (error, now) = (why.to_owned(), self.now());
         let settlement = match wait.filter(|_| may_help) {
             None => Settlement::Dead { error },
             Some(wait) => {
                 let wait = asked_wait.map_or(wait, |asked| asked.min(MOST_PATIENCE).max(wait));
                 Settlement::Retry {
-                    due_at: self.now().after(wait),
+                    due_at: now.after(wait),
                     error,
                 }
             }
         };
-        self.settle(entry, &settlement).await
+        self.settle(entry, &settlement, now).await
     }
 
-    async fn settle(&self, entry: &OutboxEntry, settlement: &Settlement) -> Result<bool, HubError> {
-        let now = self.now();
-        Ok(self
-            .store()
-            .settle_outbox(&entry.id, entry.attempt, settlement, now)
-            .await?)
+    async fn settle(
+        &self,
+        entry: &OutboxEntry,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<bool, HubError> {
+        let (id, attempt) = (&entry.id, entry.attempt);
+        let settled = self.store().settle_outbox(id, attempt, settlement, now);
+        let settled = settled.await?;
+        self.inner.holdings.settle(id, attempt);
+        Ok(settled)
+    }
+
+    /// A lease that was asked for at this moment, by the rules of the store.
+    pub(super) fn lease(&self, length: Duration, asked: Instant) -> Lease {
+        let ends = self.store().leases_end();
+        Lease::new(ends.then_some(length), asked)
     }
 }

@@ -10,14 +10,16 @@ use crate::bus::News;
 use crate::error::HubError;
 use crate::event::EventBody;
 use crate::failure::failure;
+use crate::lease::Lease;
 use crate::ports::{Fence, Op, WorkClaim, WorkItem};
 use crate::task::Task;
-use interzone_protocol::vocab::{AgentId, Message, TaskState, Timestamp};
+use interzone_protocol::vocab::{AgentId, Message, TaskState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod begin;
@@ -38,8 +40,12 @@ pub struct Run {
     hub: Hub,
     item: WorkItem,
     node: String,
-    /// When it was claimed.
-    claimed_at: Timestamp,
+    /// For how long this node may rely on the claim.
+    lease: Lease,
+    /// How long a claim lasts.
+    length: Duration,
+    /// Whether the store knows what became of it, or has taken the claim away.
+    settled: AtomicBool,
     stop: CancellationToken,
     text: Mutex<Growing>,
     /// The place of the message that is being answered.
@@ -70,16 +76,23 @@ impl Hub {
         wanted: Vec<(AgentId, usize)>,
         lease: Duration,
     ) -> Result<Vec<Arc<Run>>, HubError> {
-        let now = self.now();
-        let claim = WorkClaim {
+        self.free_abandoned_work().await?;
+        let asked = Instant::now();
+        let claim = self.work_claim(node, wanted, lease);
+        let items = self.store().claim_work(&claim).await?;
+        let run = |item| Arc::new(Run::new(self, item, &claim, asked, None));
+        Ok(items.into_iter().map(run).collect())
+    }
+
+    /// What this node asks for: nothing that it works at already.
+    fn work_claim(&self, node: &str, wanted: Vec<(AgentId, usize)>, lease: Duration) -> WorkClaim {
+        WorkClaim {
             node: node.to_owned(),
             wanted,
-            now,
-            until: now.after(lease),
-        };
-        let items = self.store().claim_work(&claim).await?;
-        let run = |item| Arc::new(Run::new(self, item, node, now, None));
-        Ok(items.into_iter().map(run).collect())
+            now: self.now(),
+            lease,
+            running: self.inner.holdings.running(),
+        }
     }
 }
 
@@ -94,12 +107,22 @@ impl Run {
         &self.stop
     }
 
-    fn fence(&self) -> Option<Fence> {
-        Some(Fence {
+    /// For how long this node may rely on the claim.
+    pub const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    fn fence(&self) -> Fence {
+        Fence {
             task_id: self.item.task_id.clone(),
             node: self.node.clone(),
             claim: self.item.claim,
-        })
+        }
+    }
+
+    /// Notes that the store knows what became of the run, or has taken the claim away.
+    fn settled(&self) {
+        self.settled.store(true, Ordering::Relaxed);
     }
 
     async fn head(&self) -> Result<Task, HubError> {
@@ -156,6 +179,7 @@ impl Run {
             Ok(())
         };
         let (task, ()) = self.write(decide).await?;
+        self.settled();
         self.is_written(&grown);
         Ok(task)
     }
@@ -176,6 +200,7 @@ impl Run {
             Ok(())
         };
         let (task, ()) = self.write(decide).await?;
+        self.settled();
         self.is_written(&grown);
         Ok(task)
     }
@@ -196,32 +221,37 @@ impl Run {
     /// # Errors
     /// The store did not do it; the claim may still be held.
     pub async fn renew(&self, lease: Duration) -> Result<bool, HubError> {
-        let until = self.hub.now().after(lease);
-        let task_id = &self.item.task_id;
+        let (asked, now) = (Instant::now(), self.hub.now());
+        let (task_id, claim) = (&self.item.task_id, self.item.claim);
         let held = self
             .hub
             .store()
-            .renew_work(task_id, &self.node, self.item.claim, until)
+            .renew_work(task_id, &self.node, claim, lease, now)
             .await?;
-        if !held {
+        if held {
+            self.lease.renewed(asked);
+        } else {
+            self.settled();
             self.stop.cancel();
         }
         Ok(held)
     }
 
-    /// Gives the task back unfinished, to be claimed by anybody: this node is going away.
+    /// Gives the task back unfinished, to be claimed by any node: this one is going away.
     ///
     /// # Errors
     /// The store did not do it.
     pub async fn give_back(&self) -> Result<bool, HubError> {
         self.stop.cancel();
         let now = self.hub.now();
-        let task_id = &self.item.task_id;
-        Ok(self
+        let (task_id, claim) = (&self.item.task_id, self.item.claim);
+        let held = self
             .hub
             .store()
-            .release_work(task_id, &self.node, self.item.claim, now)
-            .await?)
+            .release_work(task_id, &self.node, claim, Duration::ZERO, now)
+            .await?;
+        self.settled();
+        Ok(held)
     }
 
     /// Waits until the task is called off, then tells the run to stop. It looks whenever something
@@ -279,7 +309,7 @@ impl Run {
         let id = &self.item.task_id;
         let written = self
             .hub
-            .change_task_from(known, None, id, self.fence(), decide);
+            .change_task_from(known, None, id, Some(self.fence()), decide);
         match written.await {
             Ok((task, outcome)) => {
                 self.unmoved.store(false, Ordering::Relaxed);
@@ -287,6 +317,7 @@ impl Run {
                 Ok((task, outcome))
             }
             Err(HubError::Stopped | HubError::TaskNotFound(_)) => {
+                self.settled();
                 self.stop.cancel();
                 Err(HubError::Stopped)
             }
@@ -305,5 +336,13 @@ impl Run {
 
     fn last_known(&self) -> MutexGuard<'_, Option<Task>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let settled = self.settled.load(Ordering::Relaxed);
+        let fence = self.fence();
+        self.hub.inner.holdings.end_run(fence, settled);
     }
 }

@@ -1,7 +1,7 @@
 //! What a store reads and writes, one trait for each concern. The rules that hold for all of them
 //! stand above, in `ports`.
 
-use super::{Commit, PairStore, RecordStore, StoreError, TalkStore, Wake};
+use super::{Commit, Fence, PairStore, RecordStore, StoreError, TalkStore, Wake};
 use crate::event::{Event, Subject};
 use crate::outbox::{Carried, OutboxEntry, Settlement};
 use crate::packed::{BlobId, BlobText, Packed};
@@ -95,10 +95,13 @@ pub struct WorkClaim {
     pub node: String,
     /// For each agent, how many tasks are wanted.
     pub wanted: Vec<(AgentId, usize)>,
-    /// The present moment.
+    /// The present moment by the caller's clock; see [`Upkeep::leases_end`] for whose clock counts.
     pub now: Timestamp,
     /// How long the leases last.
-    pub until: Timestamp,
+    pub lease: Duration,
+    /// Claims that this node still works at. They are never claimed again by this request, even if
+    /// their leases are over.
+    pub running: Vec<u64>,
 }
 
 /// A task that was claimed.
@@ -111,20 +114,19 @@ pub struct WorkItem {
     /// How often it has been claimed since it was queued, this time included; a claim that was given
     /// back does not count.
     pub attempt: u32,
-    /// The number of this claim, which proves it ([`Fence`](super::Fence)). It rises with every
+    /// The number of this claim, which proves it ([`Fence`]). It rises with every
     /// claim and is never given twice, not even after the task left the queue and came back.
     pub claim: u64,
-    /// Until when it is held.
-    pub until: Timestamp,
 }
 
 /// The queue of tasks, and who is at which.
 #[async_trait]
 pub trait WorkStore: Send + Sync {
-    /// Claims tasks that are due and that nobody holds: higher priority first, then those queued
-    /// earlier. A lease that is over, which it is at its last moment, counts as not held.
+    /// Claims tasks that are due and not held: higher priority first, then those queued
+    /// earlier. Where [leases end](Upkeep::leases_end), one that is over, which it is at its last
+    /// moment, counts as not held.
     ///
-    /// **Atomic:** each task goes to one claimer only, however many ask at once, and to nobody else
+    /// **Atomic:** each task goes to one claimer only, however many ask at once, and to no other
     /// while its lease lasts.
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>>;
 
@@ -138,17 +140,18 @@ pub trait WorkStore: Send + Sync {
     /// As [`TaskStore::commit`].
     async fn commit_and_claim(&self, commit: Commit, claim: &WorkClaim) -> Result<Vec<WorkItem>>;
 
-    /// Extends a lease. Answers whether it was still held, which one that is over is until somebody
-    /// else claims the work; if not, the work must stop at once.
+    /// Extends a lease to `lease` from now on. Answers whether it was still held, which one that is
+    /// over is until another claim takes the work; if not, the work must stop at once.
     async fn renew_work(
         &self,
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        until: Timestamp,
+        lease: Duration,
+        now: Timestamp,
     ) -> Result<bool>;
 
-    /// Gives a task back, to be claimed by anybody from `due_at` on, as if this claim had never been:
+    /// Gives a task back, to be claimed after `wait`, as if this claim had never been:
     /// however often a node is stopped in good order, the task's attempts are not used up by it.
     /// Answers whether it was held.
     async fn release_work(
@@ -156,11 +159,33 @@ pub trait WorkStore: Send + Sync {
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        due_at: Timestamp,
+        wait: Duration,
+        now: Timestamp,
     ) -> Result<bool>;
+
+    /// Frees tasks that this node claimed and no longer works at, without a word on what became of
+    /// them: they can be claimed at once, and the attempt counts. Claims that are not held are left
+    /// out.
+    async fn abandon_work(&self, claims: &[Fence]) -> Result<()>;
 
     /// How many tasks wait, due or not, and how many are held, at this moment.
     async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64)>;
+}
+
+/// What a carrier of the outbox asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxClaim {
+    /// Entries of which channels.
+    pub channels: Vec<String>,
+    /// The present moment by the caller's clock; see [`Upkeep::leases_end`] for whose clock counts.
+    pub now: Timestamp,
+    /// How long the entries are held.
+    pub hold: Duration,
+    /// At most this many.
+    pub limit: usize,
+    /// Entries that this node still carries. They are never claimed again by this request, even if
+    /// their hold is over.
+    pub carrying: Vec<DeliveryId>,
 }
 
 /// Which dead letters to list, newest first.
@@ -177,18 +202,12 @@ pub struct DeadLetterQuery {
 /// What must leave.
 #[async_trait]
 pub trait OutboxStore: Send + Sync {
-    /// Claims entries of these channels that are due, oldest due first, and holds them until `until`;
-    /// an entry that is not settled by then is due again. Of a group, which may span channels, only the
-    /// first unsettled entry is ever claimed.
+    /// Claims entries that are due, oldest due first, and holds them. Where
+    /// [leases end](Upkeep::leases_end), an entry that is not settled when its hold is over is due
+    /// again. Of a group, which may span channels, only the first unsettled entry is ever claimed.
     ///
     /// **Atomic:** each entry goes to one claimer only while it is held.
-    async fn claim_outbox(
-        &self,
-        channels: &[String],
-        now: Timestamp,
-        until: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<OutboxEntry>>;
+    async fn claim_outbox(&self, claim: &OutboxClaim) -> Result<Vec<OutboxEntry>>;
 
     /// Says what became of attempt number `attempt`. Answers whether that was still the latest and not
     /// settled; if not, nothing is written, for somebody has claimed or settled it since.
@@ -200,15 +219,27 @@ pub trait OutboxStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool>;
 
-    /// Holds attempt number `attempt` until `until`, for one that takes longer than was thought. Answers
-    /// whether it is still the latest and neither delivered nor given up, which one whose hold is over is
-    /// until somebody else claims it; if not, carrying it must stop at once. One that was settled to be
-    /// tried again is not to be held.
-    async fn hold_outbox(&self, id: &DeliveryId, attempt: u32, until: Timestamp) -> Result<bool>;
+    /// Holds attempt number `attempt` for `hold` from now on, for one that takes longer than was
+    /// thought. Answers whether it is still the latest and neither delivered nor given up, which one
+    /// whose hold is over is until another claim takes it; if not, carrying it must stop at once. One
+    /// that was settled to be tried again is not to be held.
+    async fn hold_outbox(
+        &self,
+        id: &DeliveryId,
+        attempt: u32,
+        hold: Duration,
+        now: Timestamp,
+    ) -> Result<bool>;
 
-    /// When the next entry of these channels is due, if any waits; those that wait for another of
-    /// their group are left out.
-    async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>>;
+    /// Frees entries that this node claimed and no longer carries, without a word on what became of
+    /// them: they are due at once, and the attempt counts. Attempts that are not the latest, or are
+    /// settled, are left out.
+    async fn abandon_outbox(&self, attempts: &[(DeliveryId, u32)], now: Timestamp) -> Result<()>;
+
+    /// How long it is until the next entry of these channels is due or its hold is over; zero if one
+    /// is due now, and none if none waits or is held. Where holds do [not end](Upkeep::leases_end),
+    /// it is longer than anything waits. Those that wait for another of their group are left out.
+    async fn next_due(&self, channels: &[String], now: Timestamp) -> Result<Option<Duration>>;
 
     /// Entries that were given up.
     async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<OutboxEntry>>;
@@ -306,11 +337,21 @@ pub trait QuotaStore: Send + Sync {
 /// What keeps a store in order.
 #[async_trait]
 pub trait Upkeep: Send + Sync {
-    /// Lets go of all that is held by processes that are gone for certain, so that nobody waits for
-    /// the end of a lease: work that was claimed and entries that were being carried are due at `now`,
-    /// and the attempt counts. A store that one process has at a time knows that all others are gone;
-    /// one that many share knows it of nobody, and does nothing. Signals stay as they are: a receiver
-    /// that fetched some may well be there still.
+    /// Whether what is claimed becomes free when its time is over.
+    ///
+    /// A store that many processes share says yes. It writes and judges every lease, and every moment
+    /// at which work or an entry is due, by a clock that they all share, never by the callers' clocks:
+    /// of two moments that a caller gives, only the difference counts.
+    ///
+    /// A store that one process has at a time says no: what it claims is its own until it says what
+    /// became of it, [abandons](WorkStore::abandon_work) it, or ends, whatever any clock shows.
+    fn leases_end(&self) -> bool;
+
+    /// Frees all that is held by processes that are gone for certain, so that it does not wait for
+    /// the end of a lease: work that was claimed and entries that were being carried are due at
+    /// once, and the attempt counts. A store that one process has at a time does this by itself when
+    /// it is opened; one that many share cannot know who is gone, and does nothing. Signals stay as
+    /// they are: a receiver that fetched some may well be there still.
     ///
     /// Call it before anything is claimed.
     async fn take_over(&self, now: Timestamp) -> Result<()>;

@@ -30,11 +30,11 @@ impl PostgresStore {
         checked.extend(preconditions(commit));
         checked.extend(ops::blobs(commit));
         for op in &commit.ops {
-            checked.extend(ops::steps(commit, op)?);
+            checked.extend(ops::steps(commit, op, self.clock())?);
         }
         let (steps, meanings): (Vec<Step<'_>>, Vec<IfNone>) = checked.into_iter().unzip();
         let (steps, meanings) = (&steps, &meanings);
-        let wanted = claim.map(Wanted::of);
+        let wanted = claim.map(|claim| Wanted::new(claim, self.clock()));
         let wanted = wanted.as_ref();
         let items = self
             .session

@@ -1,11 +1,14 @@
 //! What each operation of a commit is in SQL.
 
+use super::moments::{PostgresClock, now_or_server};
 use super::pipeline::{Param, Step};
 use super::talks::note;
 use super::text;
+use super::work::AT_ONCE;
 use crate::codec::{column, event_text, message_text, rank, to_text};
 use interzone_hub::ports::{ClaimKey, Commit, Op, StoreError};
 use interzone_hub::{OutboxEntry, Push, Signal, SignalBody, Stream, Subscription, Task};
+use interzone_protocol::vocab::Timestamp;
 
 /// What it means if a step touches no row.
 pub(super) enum IfNone {
@@ -36,10 +39,14 @@ pub(super) fn step<'a>(sql: &'static str, params: Vec<Param<'a>>, none: IfNone) 
 }
 
 /// The steps of one operation.
-pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a>>, StoreError> {
+pub(super) fn steps<'a>(
+    commit: &'a Commit,
+    op: &'a Op,
+    clock: PostgresClock,
+) -> Result<Vec<Checked<'a>>, StoreError> {
     let at = commit.at.as_millis();
     Ok(match op {
-        Op::Claim(claim) => vec![take_claim(claim, at)],
+        Op::Claim(claim) => vec![take_claim(claim, commit.at, clock)],
         Op::CreateTask(task) => vec![write_task(task, CREATE_TASK)?],
         Op::UpdateTask(task) => vec![write_task(task, UPDATE_TASK)?],
         Op::NoteQuestion { task_id, asking } => vec![note(task_id, asking, at)],
@@ -92,16 +99,22 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             priority,
             due_at,
         } => vec![step(
-            "INSERT INTO work (task_id, agent, priority, place, free_at)
-             SELECT id, $2, $3, nextval('work_places'), $4 FROM tasks WHERE id = $1 FOR KEY SHARE
+            concat!(
+                "INSERT INTO work (task_id, agent, priority, place, free_at)
+             SELECT id, $2, $3, nextval('work_places'), CASE WHEN $4::bigint <= 0 THEN $6 ELSE ",
+                now_or_server!("$5"),
+                " + $4::bigint END FROM tasks WHERE id = $1 FOR KEY SHARE
              ON CONFLICT (task_id) DO UPDATE SET
                  agent = excluded.agent, priority = excluded.priority, place = excluded.place,
-                 free_at = excluded.free_at, node = NULL, claim = NULL, attempt = 0",
+                 free_at = excluded.free_at, node = NULL, claim = NULL, attempt = 0"
+            ),
             params![
                 task_id.as_str(),
                 agent.as_str(),
                 rank(*priority),
-                due_at.as_millis()
+                clock.between(commit.at, *due_at),
+                clock.now(commit.at),
+                AT_ONCE
             ],
             IfNone::Conflict,
         )],
@@ -110,7 +123,7 @@ pub(super) fn steps<'a>(commit: &'a Commit, op: &'a Op) -> Result<Vec<Checked<'a
             params![task_id.as_str()],
             IfNone::Fine,
         )],
-        Op::Enqueue(entry) => vec![enqueue(entry)],
+        Op::Enqueue(entry) => vec![enqueue(entry, commit.at, clock)],
         Op::PutPush(push) => vec![put_push(push)?],
         Op::RemovePush { task_id, id } => vec![step(
             "DELETE FROM pushes WHERE task_id = $1 AND id = $2",
@@ -183,16 +196,21 @@ pub(super) const REMOVE_DELIVERIES: &str = "
         SELECT FROM deliveries
         WHERE signal = signals.number AND subscription_id <> ALL ($1::text[]))";
 
-fn take_claim(claim: &ClaimKey, at: i64) -> Checked<'_> {
+fn take_claim(claim: &ClaimKey, at: Timestamp, clock: PostgresClock) -> Checked<'_> {
     step(
-        "INSERT INTO claims (key_hash, value, expires_at) VALUES ($1, $2, $3)
+        concat!(
+            "INSERT INTO claims (key_hash, value, expires_at) VALUES ($1, $2, ",
+            now_or_server!("$4"),
+            " + $3::bigint)
          ON CONFLICT (key_hash) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at
-         WHERE claims.expires_at <= $4",
+         WHERE claims.expires_at <= ",
+            now_or_server!("$4")
+        ),
         params![
             text::hash(&claim.key),
             text::escaped(&claim.value),
-            claim.expires_at.as_millis(),
-            at
+            clock.between(at, claim.expires_at),
+            clock.now(at)
         ],
         IfNone::Claimed(claim.key.clone()),
     )
@@ -261,13 +279,17 @@ fn write_stream<'a>(stream: &'a Stream, sql: &'static str) -> Result<Checked<'a>
 }
 
 /// Whether it is first in its group is certain, because the group is locked.
-fn enqueue(entry: &OutboxEntry) -> Checked<'_> {
+fn enqueue(entry: &OutboxEntry, at: Timestamp, clock: PostgresClock) -> Checked<'_> {
     step(
-        "INSERT INTO outbox (id, channel, channel_hash, key, key_hash, group_name, group_hash, owner,
+        concat!(
+            "INSERT INTO outbox (id, channel, channel_hash, key, key_hash, group_name, group_hash, owner,
              subject, payload, created_at, due_at, attempt, error, first)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, NOT EXISTS (
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ",
+            now_or_server!("$15"),
+            " + $12::bigint, $13, $14, NOT EXISTS (
              SELECT FROM outbox WHERE group_hash = $7 AND state = 'waiting'))
-         ON CONFLICT (key_hash) DO NOTHING",
+         ON CONFLICT (key_hash) DO NOTHING"
+        ),
         params![
             entry.id.as_str(),
             text::escaped(&entry.channel),
@@ -280,9 +302,10 @@ fn enqueue(entry: &OutboxEntry) -> Checked<'_> {
             entry.subject.as_ref().map(|subject| subject.key()),
             entry.payload.as_str(),
             entry.created_at.as_millis(),
-            entry.due_at.as_millis(),
+            clock.between(at, entry.due_at),
             i64::from(entry.attempt),
             entry.error.as_deref().map(text::escaped),
+            clock.now(at),
         ],
         IfNone::Fine,
     )
@@ -345,9 +368,6 @@ fn raise_epoch() -> Checked<'static> {
         IfNone::Fine,
     )
 }
-
-/// Due before any moment that a clock can show, whatever the commit's own moment is.
-const AT_ONCE: i64 = i64::MIN;
 
 fn publish<'a>(signal: &'a Signal, to: Vec<&'a str>) -> Checked<'a> {
     let (body, subject, seq) = match &signal.body {

@@ -2,6 +2,7 @@
 //!
 //! The URL may hold a password, so nothing here prints it, not even when it is wrong.
 
+use super::moments::PostgresClock;
 use interzone_hub::ports::StoreError;
 use std::fmt;
 use std::net::IpAddr;
@@ -34,6 +35,8 @@ pub struct PostgresOptions {
     /// Whether `sslmode=disable` is accepted for a server on another machine. Only where the network
     /// itself is encrypted.
     pub allow_plain_network: bool,
+    /// Which clock decides about leases and what is due.
+    pub clock: PostgresClock,
 }
 
 impl Default for PostgresOptions {
@@ -48,6 +51,7 @@ impl Default for PostgresOptions {
             application_name: "interzone".to_owned(),
             ca_file: None,
             allow_plain_network: false,
+            clock: PostgresClock::Server,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::PostgresStore;
 use super::commit::LOCK_GROUPS;
+use super::moments::now_or_server;
 use super::pipeline::{ask, begin_with};
 use super::session::Done;
 use super::text;
@@ -13,9 +14,10 @@ use super::work::limit;
 use crate::codec::{count, json, moment, subject, word};
 use async_trait::async_trait;
 use deadpool_postgres::Object;
-use interzone_hub::ports::{DeadLetterQuery, OutboxStore, StoreError, Wake};
+use interzone_hub::ports::{DeadLetterQuery, OutboxClaim, OutboxStore, StoreError, Wake};
 use interzone_hub::{Carried, Fate, OutboxEntry, Settlement};
 use interzone_protocol::vocab::{DeliveryId, Timestamp};
+use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -32,11 +34,15 @@ const CLAIM: &str = concat!(
          SELECT due.id, due.due_at, due.place
          FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
              SELECT id, due_at, place FROM outbox
-             WHERE channel_hash = wanted.channel AND state = 'waiting' AND first AND due_at <= $2
+             WHERE channel_hash = wanted.channel AND state = 'waiting' AND first AND due_at <= ",
+    now_or_server!("$2"),
+    " AND id <> ALL ($5::text[])
              ORDER BY due_at, place LIMIT $4
              FOR UPDATE SKIP LOCKED) AS due
          ORDER BY due.due_at, due.place LIMIT $4)
-     UPDATE outbox SET attempt = attempt + 1, due_at = $3
+     UPDATE outbox SET attempt = attempt + 1, due_at = ",
+    now_or_server!("$2"),
+    " + $3::bigint
      FROM picked WHERE outbox.id = picked.id
      RETURNING ",
     entry_columns!(),
@@ -55,23 +61,19 @@ const DEMOTE: &str =
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
-    async fn claim_outbox(
-        &self,
-        channels: &[String],
-        now: Timestamp,
-        until: Timestamp,
-        most: usize,
-    ) -> Result<Vec<OutboxEntry>, StoreError> {
-        let (channels, most) = (hashes(channels), limit(most));
-        let (now, until) = (now.as_millis(), until.as_millis());
+    async fn claim_outbox(&self, claim: &OutboxClaim) -> Result<Vec<OutboxEntry>, StoreError> {
+        let (channels, most) = (hashes(&claim.channels), limit(claim.limit));
+        let carrying: Vec<&str> = claim.carrying.iter().map(DeliveryId::as_str).collect();
+        let clock = self.clock();
+        let (now, hold) = (clock.now(claim.now), clock.length(claim.now, claim.hold));
         if channels.is_empty() || most == 0 {
             return Ok(Vec::new());
         }
-        let channels = &channels;
+        let (channels, carrying) = (&channels, &carrying);
         self.session
             .transact("claim outbox", |client| {
                 Box::pin(async move {
-                    let params: [&(dyn ToSql + Sync); 4] = [channels, &now, &until, &most];
+                    let params: [&(dyn ToSql + Sync); 5] = [channels, &now, &hold, &most, carrying];
                     let mut rows = begin_with(&client, CLAIM, &params).await?;
                     rows.sort_by_key(|row| (row.get::<_, i64>(11), row.get::<_, i64>(12)));
                     let entries: Result<Vec<_>, _> = rows.iter().map(read_entry).collect();
@@ -93,27 +95,33 @@ impl OutboxStore for PostgresStore {
         settlement: &Settlement,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let (state, due_at, error) = match settlement {
+        let clock = self.clock();
+        let (state, wait, error) = match settlement {
             Settlement::Delivered => ("delivered", None, None),
             Settlement::Retry { due_at, error } => {
-                ("waiting", Some(due_at.as_millis()), Some(error))
+                ("waiting", Some(clock.between(now, *due_at)), Some(error))
             }
             Settlement::Dead { error } => ("dead", None, Some(error)),
         };
         let settled_at = (state != "waiting").then_some(now.as_millis());
         let error = error.map(|error| text::escaped(error));
-        let (error, attempt) = (&error, i64::from(attempt));
+        let (error, attempt, now) = (&error, i64::from(attempt), clock.now(now));
         let settled = self
             .session
             .transact("settle outbox", |client| {
                 Box::pin(async move {
                     let group = self.lock_group_of(&client, id).await?;
-                    let sql = "UPDATE outbox SET state = $3, settled_at = $4,
-                                   due_at = coalesce($5, due_at), error = coalesce($6, error)
-                               WHERE id = $1 AND attempt = $2 AND attempt > 0 AND state = 'waiting'
-                               RETURNING id";
-                    let params: [&(dyn ToSql + Sync); 6] =
-                        [&id.as_str(), &attempt, &state, &settled_at, &due_at, error];
+                    let sql = concat!(
+                        "UPDATE outbox SET state = $3, settled_at = $4,
+                             due_at = coalesce(",
+                        now_or_server!("$7"),
+                        " + $5::bigint, due_at), error = coalesce($6, error)
+                         WHERE id = $1 AND attempt = $2 AND attempt > 0 AND state = 'waiting'
+                         RETURNING id"
+                    );
+                    let id = id.as_str();
+                    let params: [&(dyn ToSql + Sync); 7] =
+                        [&id, &attempt, &state, &settled_at, &wait, error, &now];
                     if ask(&client, sql, &params).await?.is_empty() {
                         return Ok(Done::Nothing(None));
                     }
@@ -135,23 +143,61 @@ impl OutboxStore for PostgresStore {
         &self,
         id: &DeliveryId,
         attempt: u32,
-        until: Timestamp,
+        hold: Duration,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let sql = "UPDATE outbox SET due_at = $3
-                   WHERE id = $1 AND attempt = $2 AND attempt > 0 AND state = 'waiting' RETURNING id";
-        let (attempt, until) = (i64::from(attempt), until.as_millis());
-        self.write_if_found("hold outbox", sql, &[&id.as_str(), &attempt, &until])
-            .await
+        let sql = concat!(
+            "UPDATE outbox SET due_at = ",
+            now_or_server!("$4"),
+            " + $3::bigint
+              WHERE id = $1 AND attempt = $2 AND attempt > 0 AND state = 'waiting' RETURNING id"
+        );
+        let clock = self.clock();
+        let (attempt, hold) = (i64::from(attempt), clock.length(now, hold));
+        let params: [&(dyn ToSql + Sync); 4] = [&id.as_str(), &attempt, &hold, &clock.now(now)];
+        self.write_if_found("hold outbox", sql, &params).await
     }
 
-    async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>, StoreError> {
-        let sql = "SELECT due.due_at FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
+    async fn abandon_outbox(
+        &self,
+        attempts: &[(DeliveryId, u32)],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = concat!(
+            "UPDATE outbox SET due_at = least(due_at, ",
+            now_or_server!("$3"),
+            ") FROM unnest($1::text[], $2::bigint[]) AS gone (id, attempt)
+              WHERE outbox.id = gone.id AND outbox.attempt = gone.attempt
+                  AND outbox.attempt > 0 AND state = 'waiting'
+              RETURNING outbox.id"
+        );
+        let ids: Vec<&str> = attempts.iter().map(|(id, _)| id.as_str()).collect();
+        let numbers: Vec<i64> = attempts.iter().map(|(_, of)| i64::from(*of)).collect();
+        let params: [&(dyn ToSql + Sync); 3] = [&ids, &numbers, &self.clock().now(now)];
+        if self.write_if_found("abandon outbox", sql, &params).await? {
+            self.wakes.tell([Wake::Outbox]);
+        }
+        Ok(())
+    }
+
+    async fn next_due(
+        &self,
+        channels: &[String],
+        now: Timestamp,
+    ) -> Result<Option<Duration>, StoreError> {
+        let sql = concat!(
+            "SELECT greatest(due.due_at - ",
+            now_or_server!("$2"),
+            ", 0) FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
                        SELECT due_at FROM outbox
                        WHERE channel_hash = wanted.channel AND state = 'waiting' AND first
                        ORDER BY due_at LIMIT 1) AS due
-                   ORDER BY due.due_at LIMIT 1";
-        let rows = self.session.rows(sql, &[&hashes(channels)]).await?;
-        Ok(rows.first().map(|row| moment(row.get(0))))
+                   ORDER BY due.due_at LIMIT 1"
+        );
+        let params: [&(dyn ToSql + Sync); 2] = [&hashes(channels), &self.clock().now(now)];
+        let rows = self.session.rows(sql, &params).await?;
+        let wait = |row: &Row| Ok(Duration::from_millis(count("a wait", row.get(0))?));
+        rows.first().map(wait).transpose()
     }
 
     async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<OutboxEntry>, StoreError> {
@@ -170,15 +216,18 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
-        let now = now.as_millis();
+        let now = self.clock().now(now);
         let replayed = self
             .session
             .transact("replay outbox", |client| {
                 Box::pin(async move {
                     let group = self.lock_group_of(&client, id).await?;
-                    let sql = "UPDATE outbox SET state = 'waiting', attempt = 0, due_at = $2,
-                                   error = NULL, settled_at = NULL, first = (group_hash IS NULL)
-                               WHERE id = $1 AND state = 'dead' RETURNING id";
+                    let sql = concat!(
+                        "UPDATE outbox SET state = 'waiting', attempt = 0, due_at = ",
+                        now_or_server!("$2"),
+                        ", error = NULL, settled_at = NULL, first = (group_hash IS NULL)
+                         WHERE id = $1 AND state = 'dead' RETURNING id"
+                    );
                     if ask(&client, sql, &[&id.as_str(), &now]).await?.is_empty() {
                         return Ok(Done::Nothing(false));
                     }

@@ -1,6 +1,7 @@
 //! Records: one row each, changed by one statement each.
 
 use super::PostgresStore;
+use super::moments::now_or_server;
 use super::pipeline::begin_with;
 use super::session::Done;
 use super::text::{escaped, unescaped};
@@ -11,26 +12,37 @@ use interzone_protocol::vocab::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-const PUT: &str = "
-    INSERT INTO records (kind, key, value, revision, expires_at)
-    VALUES ($1, $2, $3, nextval('record_revisions'), $4)
+const PUT: &str = concat!(
+    "INSERT INTO records (kind, key, value, revision, expires_at)
+    VALUES ($1, $2, $3, nextval('record_revisions'), ",
+    now_or_server!("$5"),
+    " + $4::bigint)
     ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value,
         revision = excluded.revision, expires_at = excluded.expires_at
-    RETURNING true";
+    RETURNING true"
+);
 
 /// What is over is not there.
-const PUT_NEW: &str = "
-    INSERT INTO records (kind, key, value, revision, expires_at)
-    VALUES ($1, $2, $3, nextval('record_revisions'), $4)
+const PUT_NEW: &str = concat!(
+    "INSERT INTO records (kind, key, value, revision, expires_at)
+    VALUES ($1, $2, $3, nextval('record_revisions'), ",
+    now_or_server!("$5"),
+    " + $4::bigint)
     ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value,
         revision = excluded.revision, expires_at = excluded.expires_at
-        WHERE records.expires_at <= $5
-    RETURNING true";
+        WHERE records.expires_at <= ",
+    now_or_server!("$5"),
+    " RETURNING true"
+);
 
-const PUT_AGAIN: &str = "
-    UPDATE records SET value = $3, revision = nextval('record_revisions'), expires_at = $4
-    WHERE kind = $1 AND key = $2 AND revision = $6 AND (expires_at IS NULL OR expires_at > $5)
-    RETURNING true";
+const PUT_AGAIN: &str = concat!(
+    "UPDATE records SET value = $3, revision = nextval('record_revisions'), expires_at = ",
+    now_or_server!("$5"),
+    " + $4::bigint
+    WHERE kind = $1 AND key = $2 AND revision = $6 AND (expires_at IS NULL OR expires_at > ",
+    now_or_server!("$5"),
+    ") RETURNING true"
+);
 
 #[async_trait]
 impl RecordStore for PostgresStore {
@@ -40,9 +52,14 @@ impl RecordStore for PostgresStore {
         key: &str,
         now: Timestamp,
     ) -> Result<Option<Record>, StoreError> {
-        let sql = "SELECT value, revision, expires_at FROM records WHERE kind = $1 AND key = $2
-                   AND (expires_at IS NULL OR expires_at > $3)";
-        let params: [&(dyn ToSql + Sync); 3] = [&escaped(kind), &escaped(key), &now.as_millis()];
+        let sql = concat!(
+            "SELECT value, revision, expires_at FROM records WHERE kind = $1 AND key = $2
+                   AND (expires_at IS NULL OR expires_at > ",
+            now_or_server!("$3"),
+            ")"
+        );
+        let now = self.clock().now(now);
+        let params: [&(dyn ToSql + Sync); 3] = [&escaped(kind), &escaped(key), &now];
         let rows = self.session.rows(sql, &params).await?;
         rows.first().map(read).transpose()
     }
@@ -52,9 +69,13 @@ impl RecordStore for PostgresStore {
         kind: &str,
         now: Timestamp,
     ) -> Result<Vec<(String, Record)>, StoreError> {
-        let sql = "SELECT value, revision, expires_at, key FROM records WHERE kind = $1
-                   AND (expires_at IS NULL OR expires_at > $2) ORDER BY key";
-        let params: [&(dyn ToSql + Sync); 2] = [&escaped(kind), &now.as_millis()];
+        let sql = concat!(
+            "SELECT value, revision, expires_at, key FROM records WHERE kind = $1
+                   AND (expires_at IS NULL OR expires_at > ",
+            now_or_server!("$2"),
+            ") ORDER BY key"
+        );
+        let params: [&(dyn ToSql + Sync); 2] = [&escaped(kind), &self.clock().now(now)];
         let rows = self.session.rows(sql, &params).await?;
         let with_key = |row| Ok((unescaped(Row::get(row, 3)), read(row)?));
         rows.iter().map(with_key).collect()
@@ -71,11 +92,13 @@ impl RecordStore for PostgresStore {
     ) -> Result<bool, StoreError> {
         Record::check(kind, key, value)?;
         let (kind, key, value) = (escaped(kind), escaped(key), escaped(value));
-        let (ends, now) = (expires_at.map(Timestamp::as_millis), now.as_millis());
+        let clock = self.clock();
+        let lasts = expires_at.map(|end| clock.between(now, end));
+        let now = clock.now(now);
         let revision = expected.map_or(0, column);
-        let params: [&(dyn ToSql + Sync); 6] = [&kind, &key, &value, &ends, &now, &revision];
+        let params: [&(dyn ToSql + Sync); 6] = [&kind, &key, &value, &lasts, &now, &revision];
         let (sql, used) = match expected {
-            None => (PUT, 4),
+            None => (PUT, 5),
             Some(0) => (PUT_NEW, 5),
             Some(_) => (PUT_AGAIN, 6),
         };
@@ -89,13 +112,16 @@ impl RecordStore for PostgresStore {
         key: &str,
         now: Timestamp,
     ) -> Result<Option<Record>, StoreError> {
-        let (kind, key, now) = (&escaped(kind), &escaped(key), &now.as_millis());
+        let (kind, key, now) = (&escaped(kind), &escaped(key), &self.clock().now(now));
         self.session
             .transact("take_record", |client| {
                 Box::pin(async move {
-                    let sql = "DELETE FROM records WHERE kind = $1 AND key = $2
-                               AND (expires_at IS NULL OR expires_at > $3)
-                               RETURNING value, revision, expires_at";
+                    let sql = concat!(
+                        "DELETE FROM records WHERE kind = $1 AND key = $2
+                               AND (expires_at IS NULL OR expires_at > ",
+                        now_or_server!("$3"),
+                        ") RETURNING value, revision, expires_at"
+                    );
                     let rows = begin_with(&client, sql, &[kind, key, now]).await?;
                     Ok(match rows.first() {
                         Some(row) => Done::Written(Some(read(row)?)),

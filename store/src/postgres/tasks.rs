@@ -1,6 +1,7 @@
 //! Tasks and streams, and all that hangs on them.
 
 use super::PostgresStore;
+use super::moments::now_or_server;
 use super::pipeline::Param;
 use super::text;
 use super::work::limit;
@@ -168,8 +169,12 @@ impl TaskStore for PostgresStore {
     }
 
     async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT value FROM claims WHERE key_hash = $1 AND expires_at > $2";
-        let params: [&(dyn ToSql + Sync); 2] = [&text::hash(key), &now.as_millis()];
+        let sql = concat!(
+            "SELECT value FROM claims WHERE key_hash = $1 AND expires_at > ",
+            now_or_server!("$2")
+        );
+        let now = self.clock().now(now);
+        let params: [&(dyn ToSql + Sync); 2] = [&text::hash(key), &now];
         let rows = self.session.rows(sql, &params).await?;
         Ok(rows.first().map(|row| text::unescaped(row.get(0))))
     }

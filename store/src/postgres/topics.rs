@@ -1,6 +1,7 @@
 //! Subscriptions, and signals on their way to them.
 
 use super::PostgresStore;
+use super::moments::now_or_server;
 use super::pipeline::begin_with;
 use super::session::Done;
 use super::work::limit;
@@ -32,11 +33,15 @@ macro_rules! delivery_columns {
 const CLAIM: &str = concat!(
     "WITH picked AS (
          SELECT seq FROM deliveries
-         WHERE subscription_id = $1 AND state = 'waiting' AND due_at <= $2
+         WHERE subscription_id = $1 AND state = 'waiting' AND due_at <= ",
+    now_or_server!("$2"),
+    "
          ORDER BY seq LIMIT $3 FOR UPDATE SKIP LOCKED),
      given AS (
          UPDATE deliveries SET attempt = attempt + 1,
-             due_at = ($4::bigint[])[least(attempt + 1, cardinality($4::bigint[]))]
+             due_at = ",
+    now_or_server!("$2"),
+    " + ($4::bigint[])[least(attempt + 1, cardinality($4::bigint[]))]
          FROM picked WHERE subscription_id = $1 AND deliveries.seq = picked.seq
          RETURNING subscription_id, deliveries.seq, attempt, signal)
      SELECT ",
@@ -124,18 +129,16 @@ impl TopicStore for PostgresStore {
         waits: &[Duration],
         most: usize,
     ) -> Result<Vec<SignalDelivery>, StoreError> {
-        let mut dues: Vec<i64> = waits
-            .iter()
-            .map(|wait| now.after(*wait).as_millis())
-            .collect();
-        if dues.is_empty() {
-            dues.push(now.as_millis());
+        let clock = self.clock();
+        let mut waits: Vec<i64> = waits.iter().map(|wait| clock.length(now, *wait)).collect();
+        if waits.is_empty() {
+            waits.push(0);
         }
-        let (dues, now, most) = (&dues, now.as_millis(), limit(most));
+        let (waits, now, most) = (&waits, clock.now(now), limit(most));
         self.session
             .transact("claim signals", |client| {
                 Box::pin(async move {
-                    let params: [&(dyn ToSql + Sync); 4] = [&id.as_str(), &now, &most, dues];
+                    let params: [&(dyn ToSql + Sync); 4] = [&id.as_str(), &now, &most, waits];
                     let rows = begin_with(&client, CLAIM, &params).await?;
                     let given: Result<Vec<_>, _> = rows.iter().map(read_delivery).collect();
                     let given = given?;
@@ -222,13 +225,16 @@ impl TopicStore for PostgresStore {
         most: usize,
     ) -> Result<Vec<SubscriptionId>, StoreError> {
         // Each subscription's own index tells its first; whoever waits longest comes first.
-        let sql = "SELECT cursors.subscription_id FROM cursors, LATERAL (
+        let sql = concat!(
+            "SELECT cursors.subscription_id FROM cursors, LATERAL (
                        SELECT due_at FROM deliveries
                        WHERE subscription_id = cursors.subscription_id AND state = 'waiting'
-                           AND due_at <= $1
-                       ORDER BY due_at LIMIT 1) AS due
-                   ORDER BY due.due_at LIMIT $2";
-        let params: [&(dyn ToSql + Sync); 2] = [&now.as_millis(), &limit(most)];
+                           AND due_at <= ",
+            now_or_server!("$1"),
+            " ORDER BY due_at LIMIT 1) AS due
+                   ORDER BY due.due_at LIMIT $2"
+        );
+        let params: [&(dyn ToSql + Sync); 2] = [&self.clock().now(now), &limit(most)];
         let rows = self.session.rows(sql, &params).await?;
         rows.iter()
             .map(|row| word("a subscription", row.get(0)))

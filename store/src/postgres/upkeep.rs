@@ -1,10 +1,12 @@
 //! Retention, health and wakes.
 
 use super::PostgresStore;
+use super::moments::now_or_server;
 use super::ops::REMOVE_DELIVERIES;
 use super::pipeline::{ask, begin_with};
 use super::session::Done;
 use super::work::limit;
+use crate::codec::moment;
 use async_trait::async_trait;
 use deadpool_postgres::Object;
 use interzone_hub::ports::{StoreError, Upkeep, Wake};
@@ -25,8 +27,15 @@ const OLD_COMMITS: &str = "
         ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED)
     RETURNING true";
 
+/// The present moment by the node's clock or by the server's, whichever is earlier.
+const EARLIER: &str = concat!("SELECT least($1::bigint, ", now_or_server!("$2"), ")");
+
 #[async_trait]
 impl Upkeep for PostgresStore {
+    fn leases_end(&self) -> bool {
+        true
+    }
+
     async fn take_over(&self, _now: Timestamp) -> Result<(), StoreError> {
         // Others may be at it: only the end of a lease tells that one of them is gone.
         Ok(())
@@ -38,15 +47,19 @@ impl Upkeep for PostgresStore {
         now: Timestamp,
         most: usize,
     ) -> Result<Purged, StoreError> {
-        let lock = self.removal_lock();
+        let (lock, server) = (self.removal_lock(), self.clock().now(now));
+        let now = now.as_millis();
         self.session
             .transact("purge", |client| {
                 Box::pin(async move {
                     begin_with(&client, "SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
+                    // A node whose clock is ahead must not remove what is still to be kept.
+                    let rows = ask(&client, EARLIER, &[&now, &server]).await?;
+                    let now = rows.first().map_or(now, |row| row.get(0));
                     let purge = Purge {
                         client: &client,
                         retention,
-                        now,
+                        now: moment(now),
                     };
                     let purged = purge.all(limit(most)).await?;
                     let forgotten = ask(&client, OLD_COMMITS, &[&COMMITS_AT_ONCE]).await?;

@@ -1,42 +1,54 @@
 //! The queue of tasks: claimed in their turn, held under a lease.
 
 use super::PostgresStore;
+use super::moments::{PostgresClock, now_or_server};
 use super::pipeline::begin_with;
 use super::session::Done;
 use super::text;
 use crate::codec::{column, count, word};
 use async_trait::async_trait;
-use interzone_hub::ports::{Commit, StoreError, Wake, WorkClaim, WorkItem, WorkStore};
+use interzone_hub::ports::{Commit, Fence, StoreError, Wake, WorkClaim, WorkItem, WorkStore};
 use interzone_protocol::vocab::{TaskId, Timestamp};
 use std::borrow::Cow;
+use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 /// What is locked is being claimed by somebody else, or written under its lease: it is skipped.
-pub(super) const CLAIM: &str = "
-    WITH picked AS (
+/// So is what this node works at itself.
+pub(super) const CLAIM: &str = concat!(
+    "WITH picked AS (
         SELECT waiting.task_id
         FROM unnest($1::text[], $2::bigint[]) AS wanted (agent, number), LATERAL (
             SELECT task_id FROM work
-            WHERE work.agent = wanted.agent AND free_at <= $3
+            WHERE work.agent = wanted.agent AND free_at <= ",
+    now_or_server!("$3"),
+    " AND (claim IS NULL OR claim <> ALL ($6::bigint[]))
             ORDER BY priority DESC, place LIMIT wanted.number
             FOR UPDATE SKIP LOCKED) AS waiting)
-    UPDATE work SET node = $4, claim = nextval('work_claims'), attempt = attempt + 1, free_at = $5
+    UPDATE work SET node = $4, claim = nextval('work_claims'), attempt = attempt + 1,
+        free_at = ",
+    now_or_server!("$3"),
+    " + $5::bigint
     FROM picked WHERE work.task_id = picked.task_id
-    RETURNING work.task_id, agent, attempt, claim, priority, place";
+    RETURNING work.task_id, agent, attempt, claim, priority, place"
+);
+
+/// From when on work can be claimed that waits for nothing: before any moment that a clock can show.
+pub(super) const AT_ONCE: i64 = i64::MIN;
 
 /// What somebody asks for, as the statement wants it.
 pub(super) struct Wanted<'c> {
     agents: Vec<&'c str>,
     numbers: Vec<i64>,
-    now: i64,
+    now: Option<i64>,
     node: Cow<'c, str>,
-    until: i64,
-    claim: &'c WorkClaim,
+    lease: i64,
+    running: Vec<i64>,
 }
 
 impl<'c> Wanted<'c> {
-    pub(super) fn of(claim: &'c WorkClaim) -> Self {
+    pub(super) fn new(claim: &'c WorkClaim, clock: PostgresClock) -> Self {
         let wanted = claim.wanted.iter();
         let (agents, numbers) = wanted
             .map(|(agent, number)| (agent.as_str(), limit(*number)))
@@ -44,20 +56,21 @@ impl<'c> Wanted<'c> {
         Self {
             agents,
             numbers,
-            now: claim.now.as_millis(),
+            now: clock.now(claim.now),
             node: text::escaped(&claim.node),
-            until: claim.until.as_millis(),
-            claim,
+            lease: clock.length(claim.now, claim.lease),
+            running: claim.running.iter().copied().map(column).collect(),
         }
     }
 
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 6] {
         [
             &self.agents,
             &self.numbers,
             &self.now,
             &self.node,
-            &self.until,
+            &self.lease,
+            &self.running,
         ]
     }
 
@@ -73,7 +86,6 @@ impl<'c> Wanted<'c> {
                 agent: word("an agent", row.get(1))?,
                 attempt: count("an attempt", row.get(2))?,
                 claim: count("a claim", row.get(3))?,
-                until: self.claim.until,
             })
         });
         items.collect()
@@ -83,7 +95,7 @@ impl<'c> Wanted<'c> {
 #[async_trait]
 impl WorkStore for PostgresStore {
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>, StoreError> {
-        let wanted = Wanted::of(claim);
+        let wanted = Wanted::new(claim, self.clock());
         if wanted.numbers.iter().all(|number| *number == 0) {
             return Ok(Vec::new());
         }
@@ -116,18 +128,19 @@ impl WorkStore for PostgresStore {
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        until: Timestamp,
+        lease: Duration,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let sql = "UPDATE work SET free_at = $4 WHERE task_id = $1 AND node = $2 AND claim = $3
-                   RETURNING task_id";
-        let node = text::escaped(node);
-        let (claim, until) = (column(claim), until.as_millis());
-        self.write_if_found(
-            "renew work",
-            sql,
-            &[&task_id.as_str(), &node, &claim, &until],
-        )
-        .await
+        let sql = concat!(
+            "UPDATE work SET free_at = ",
+            now_or_server!("$5"),
+            " + $4::bigint WHERE task_id = $1 AND node = $2 AND claim = $3 RETURNING task_id"
+        );
+        let (node, clock) = (text::escaped(node), self.clock());
+        let (claim, lease) = (column(claim), clock.length(now, lease));
+        let now = clock.now(now);
+        let params: [&(dyn ToSql + Sync); 5] = [&task_id.as_str(), &node, &claim, &lease, &now];
+        self.write_if_found("renew work", sql, &params).await
     }
 
     async fn release_work(
@@ -135,13 +148,19 @@ impl WorkStore for PostgresStore {
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        due_at: Timestamp,
+        wait: Duration,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let sql = "UPDATE work SET free_at = $4, node = NULL, claim = NULL, attempt = greatest(attempt - 1, 0)
-                   WHERE task_id = $1 AND node = $2 AND claim = $3 RETURNING task_id";
-        let node = text::escaped(node);
-        let (claim, due_at) = (column(claim), due_at.as_millis());
-        let params: [&(dyn ToSql + Sync); 4] = [&task_id.as_str(), &node, &claim, &due_at];
+        let sql = concat!(
+            "UPDATE work SET free_at = CASE WHEN $4::bigint = 0 THEN $6 ELSE ",
+            now_or_server!("$5"),
+            " + $4::bigint END, node = NULL, claim = NULL, attempt = greatest(attempt - 1, 0)
+              WHERE task_id = $1 AND node = $2 AND claim = $3 RETURNING task_id"
+        );
+        let (node, clock) = (text::escaped(node), self.clock());
+        let (claim, wait) = (column(claim), clock.length(now, wait));
+        let (task_id, now) = (task_id.as_str(), clock.now(now));
+        let params: [&(dyn ToSql + Sync); 6] = [&task_id, &node, &claim, &wait, &now, &AT_ONCE];
         let held = self.write_if_found("release work", sql, &params).await?;
         if held {
             self.wakes.tell([Wake::Work]);
@@ -149,10 +168,35 @@ impl WorkStore for PostgresStore {
         Ok(held)
     }
 
+    async fn abandon_work(&self, claims: &[Fence]) -> Result<(), StoreError> {
+        let sql = "UPDATE work SET free_at = $4, node = NULL, claim = NULL
+                   FROM unnest($1::text[], $2::text[], $3::bigint[]) AS gone (task_id, node, claim)
+                   WHERE work.task_id = gone.task_id AND work.node = gone.node
+                       AND work.claim = gone.claim
+                   RETURNING work.task_id";
+        let tasks: Vec<&str> = claims.iter().map(|claim| claim.task_id.as_str()).collect();
+        let nodes: Vec<_> = claims
+            .iter()
+            .map(|claim| text::escaped(&claim.node))
+            .collect();
+        let numbers: Vec<i64> = claims.iter().map(|claim| column(claim.claim)).collect();
+        let params: [&(dyn ToSql + Sync); 4] = [&tasks, &nodes, &numbers, &AT_ONCE];
+        if self.write_if_found("abandon work", sql, &params).await? {
+            self.wakes.tell([Wake::Work]);
+        }
+        Ok(())
+    }
+
     async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64), StoreError> {
-        let sql = "SELECT count(*) FILTER (WHERE node IS NULL OR free_at <= $1),
-                          count(*) FILTER (WHERE node IS NOT NULL AND free_at > $1) FROM work";
-        self.two_counts(sql, &[&now.as_millis()]).await
+        let sql = concat!(
+            "WITH present AS MATERIALIZED (SELECT ",
+            now_or_server!("$1"),
+            " AS moment)
+             SELECT count(*) FILTER (WHERE node IS NULL OR free_at <= moment),
+                    count(*) FILTER (WHERE node IS NOT NULL AND free_at > moment)
+             FROM work, present"
+        );
+        self.two_counts(sql, &[&self.clock().now(now)]).await
     }
 }
 

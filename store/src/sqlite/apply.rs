@@ -49,7 +49,14 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
             agent,
             priority,
             due_at,
-        } => work::queue(session, task_id, agent, *priority, *due_at, at),
+        } => {
+            let place = work::Place {
+                agent: agent.clone(),
+                priority: *priority,
+                due_at: *due_at,
+            };
+            work::queue(session, task_id, &place, at)
+        }
         Op::EndWork(task_id) => work::end(session, task_id),
         Op::Enqueue(entry) => outbox::enqueue(session, entry, subject),
         Op::PutPush(push) => put_push(session, push, text),

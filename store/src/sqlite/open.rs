@@ -2,6 +2,7 @@
 //! is written stays.
 
 use super::job::Counters;
+use super::outbox;
 use super::schema;
 use super::work;
 use super::{Check, SqliteOptions};
@@ -65,6 +66,9 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened
     connection
         .execute("UPDATE meta SET value = 0 WHERE name = 'clean'", [])
         .map_err(refused)?;
+    // The lock is ours, so the processes that held work or entries are gone.
+    connection.execute(work::FREE, []).map_err(refused)?;
+    connection.execute(outbox::FREE, []).map_err(refused)?;
     sync_folder(&path);
     let counters = counters(&connection).map_err(refused)?;
     Ok(Some(Opened {

@@ -10,10 +10,11 @@ use super::job::Session;
 use super::rows::{all, first, optional_text, text};
 use crate::codec::{column, count, from_text, moment, word};
 use async_trait::async_trait;
-use interzone_hub::ports::{DeadLetterQuery, OutboxStore, StoreError};
+use interzone_hub::ports::{DeadLetterQuery, OutboxClaim, OutboxStore, StoreError};
 use interzone_hub::{Carried, Fate, OutboxEntry, Settlement, Subject};
 use interzone_protocol::vocab::{DeliveryId, Timestamp};
 use rusqlite::{Row, params};
+use std::time::Duration;
 
 /// The columns that [`read_entry`] expects, in its order.
 macro_rules! entry_columns {
@@ -24,16 +25,12 @@ macro_rules! entry_columns {
 
 #[async_trait]
 impl OutboxStore for SqliteStore {
-    async fn claim_outbox(
-        &self,
-        channels: &[String],
-        now: Timestamp,
-        until: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<OutboxEntry>, StoreError> {
-        let channels = distinct(channels);
-        self.write(move |session| claim(session, &channels, now, until, limit))
-            .await
+    async fn claim_outbox(&self, wanted: &OutboxClaim) -> Result<Vec<OutboxEntry>, StoreError> {
+        let wanted = OutboxClaim {
+            channels: distinct(&wanted.channels),
+            ..wanted.clone()
+        };
+        self.write(move |session| claim(session, &wanted)).await
     }
 
     async fn settle_outbox(
@@ -52,9 +49,10 @@ impl OutboxStore for SqliteStore {
         &self,
         id: &DeliveryId,
         attempt: u32,
-        until: Timestamp,
+        hold: Duration,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let id = id.clone();
+        let (id, until) = (id.clone(), now.after(hold));
         self.write(move |session| {
             let sql = "UPDATE outbox SET due_at = ?3, held = 1 \
                 WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND state = 0";
@@ -64,19 +62,46 @@ impl OutboxStore for SqliteStore {
         .await
     }
 
-    async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>, StoreError> {
+    async fn abandon_outbox(
+        &self,
+        attempts: &[(DeliveryId, u32)],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let attempts = attempts.to_vec();
+        self.write(move |session| {
+            let sql = "UPDATE outbox SET held = 0, due_at = min(due_at, ?3) \
+                WHERE id = ?1 AND attempt = ?2 AND state = 0 AND held = 1";
+            for (id, attempt) in &attempts {
+                let values = params![id.as_str(), attempt, now.as_millis()];
+                session.wakes.outbox |= session.run(sql, values)? > 0;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn next_due(
+        &self,
+        channels: &[String],
+        now: Timestamp,
+    ) -> Result<Option<Duration>, StoreError> {
         let channels = distinct(channels);
         self.read(move |connection| {
             let mut next = None;
             for channel in &channels {
-                let sql = "SELECT min(due_at) FROM outbox INDEXED BY outbox_due \
-                    WHERE state = 0 AND head = 1 AND channel = ?1";
-                let due = first(connection, sql, [channel], |row| {
-                    Ok(row.get::<_, Option<i64>>(0)?)
-                })?;
-                next = next.into_iter().chain(due.flatten()).min();
+                let sql = "SELECT due_at FROM outbox INDEXED BY outbox_due \
+                    WHERE state = 0 AND head = 1 AND channel = ?1 AND held = 0 \
+                    ORDER BY due_at LIMIT 1";
+                let mut due = first(connection, sql, [channel], |row| Ok(row.get::<_, i64>(0)?))?;
+                if due.is_none() {
+                    // What is held is due at no moment that a clock can show.
+                    let sql = "SELECT 1 FROM outbox INDEXED BY outbox_due \
+                        WHERE state = 0 AND head = 1 AND channel = ?1 LIMIT 1";
+                    due = first(connection, sql, [channel], |_| Ok(i64::MAX))?;
+                }
+                next = next.into_iter().chain(due).min();
             }
-            Ok(next.map(moment))
+            Ok(next.map(|due| moment(due).since(now)))
         })
         .await
     }
@@ -219,17 +244,14 @@ pub(super) fn enqueue(
     Ok(())
 }
 
-fn claim(
-    session: &Session<'_>,
-    channels: &[String],
-    now: Timestamp,
-    until: Timestamp,
-    limit: usize,
-) -> Outcome<Vec<OutboxEntry>> {
+fn claim(session: &Session<'_>, wanted: &OutboxClaim) -> Outcome<Vec<OutboxEntry>> {
+    let (now, limit) = (wanted.now, wanted.limit);
+    // Only to be shown: while it is held, it is due at no moment.
+    let until = now.after(wanted.hold);
     let mut due: Vec<(i64, i64)> = Vec::new();
-    for channel in channels {
+    for channel in &wanted.channels {
         let sql = "SELECT due_at, row FROM outbox INDEXED BY outbox_due \
-            WHERE state = 0 AND head = 1 AND channel = ?1 AND due_at <= ?2 \
+            WHERE state = 0 AND head = 1 AND channel = ?1 AND due_at <= ?2 AND held = 0 \
             ORDER BY due_at, row LIMIT ?3";
         let values = params![channel, now.as_millis(), column(limit as u64)];
         due.extend(session.all(sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?);
@@ -281,11 +303,14 @@ fn settle(
     Ok(true)
 }
 
-/// Makes due what was being carried. The attempt was begun, so it counts.
-pub(super) fn let_go(session: &mut Session<'_>, now: Timestamp) -> Outcome<()> {
-    let sql = "UPDATE outbox INDEXED BY outbox_held SET held = 0, due_at = min(due_at, ?1) \
-        WHERE held = 1";
-    session.wakes.outbox |= session.run(sql, [now.as_millis()])? > 0;
+/// Makes due what was being carried by a process that is gone: it was due before it was claimed. The
+/// attempt was begun, so it counts.
+pub(super) const FREE: &str =
+    "UPDATE outbox INDEXED BY outbox_held SET held = 0, due_at = created_at WHERE held = 1";
+
+/// The same, of all that is held.
+pub(super) fn let_go(session: &mut Session<'_>) -> Outcome<()> {
+    session.wakes.outbox |= session.run(FREE, [])? > 0;
     Ok(())
 }
 

@@ -211,7 +211,7 @@ pub(super) fn create(
         place.map(Place::rank),
         place.map(|_| work::next_position(session.counters)),
         place.map(|place| place.is_ready(at)),
-        place.map(|place| place.due_at.as_millis()),
+        place.map(|place| place.wake_at(at)),
         place.map(|_| 0),
     ];
     for (place, value) in (17..).zip(more) {

@@ -8,9 +8,10 @@ use super::job::{Counters, Session};
 use super::rows::{first, text};
 use crate::codec::{column, count, rank, word};
 use async_trait::async_trait;
-use interzone_hub::ports::{Commit, StoreError, WorkClaim, WorkItem, WorkStore};
+use interzone_hub::ports::{Commit, Fence, StoreError, WorkClaim, WorkItem, WorkStore};
 use interzone_protocol::vocab::{AgentId, Priority, TaskId, Timestamp};
 use rusqlite::params;
+use std::time::Duration;
 
 #[async_trait]
 impl WorkStore for SqliteStore {
@@ -48,14 +49,15 @@ impl WorkStore for SqliteStore {
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        until: Timestamp,
+        _lease: Duration,
+        _now: Timestamp,
     ) -> Result<bool, StoreError> {
         let (task_id, node) = (task_id.clone(), node.to_owned());
-        self.write(move |session| {
-            let sql = "UPDATE tasks SET work_wake_at = ?4, work_ready = 0 \
-                WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
-            let values = params![task_id.as_str(), node, column(claim), until.as_millis()];
-            Ok(session.run(sql, values)? > 0)
+        // The claim lasts as long as this process, so there is nothing to write.
+        self.read(move |connection| {
+            let sql = "SELECT 1 FROM tasks WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
+            let values = params![task_id.as_str(), node, column(claim)];
+            Ok(first(connection, sql, values, |_| Ok(()))?.is_some())
         })
         .await
     }
@@ -65,14 +67,20 @@ impl WorkStore for SqliteStore {
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        due_at: Timestamp,
+        wait: Duration,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
         let (task_id, node) = (task_id.clone(), node.to_owned());
+        let due_at = if wait.is_zero() {
+            AT_ONCE
+        } else {
+            now.after(wait).as_millis()
+        };
         self.write(move |session| {
             let sql = "UPDATE tasks SET work_node = NULL, work_wake_at = ?4, work_ready = 0, \
                 work_attempt = max(work_attempt - 1, 0) \
                 WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
-            let values = params![task_id.as_str(), node, column(claim), due_at.as_millis()];
+            let values = params![task_id.as_str(), node, column(claim), due_at];
             let held = session.run(sql, values)? > 0;
             session.wakes.work |= held;
             Ok(held)
@@ -80,13 +88,28 @@ impl WorkStore for SqliteStore {
         .await
     }
 
-    async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64), StoreError> {
+    async fn abandon_work(&self, claims: &[Fence]) -> Result<(), StoreError> {
+        let claims = claims.to_vec();
+        self.write(move |session| {
+            let sql = "UPDATE tasks SET work_node = NULL, work_wake_at = ?4, work_ready = 0 \
+                WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
+            for claim in &claims {
+                let number = column(claim.claim);
+                let values = params![claim.task_id.as_str(), claim.node, number, AT_ONCE];
+                session.wakes.work |= session.run(sql, values)? > 0;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn work_depth(&self, _now: Timestamp) -> Result<(u64, u64), StoreError> {
         self.read(move |connection| {
-            // Whoever has one has it until later, so it is asleep, unless a clock was set back.
+            // What is held is never ready.
             let sql = "SELECT count(*) + (SELECT count(*) FROM tasks INDEXED BY work_ready WHERE work_ready = 1), \
-                count(*) FILTER (WHERE work_node IS NOT NULL AND work_wake_at > ?1) \
+                count(*) FILTER (WHERE work_node IS NOT NULL) \
                 FROM tasks INDEXED BY work_asleep WHERE work_ready = 0";
-            let depth = first(connection, sql, [now.as_millis()], |row| {
+            let depth = first(connection, sql, [], |row| {
                 let all = count::<u64>("work", row.get(0)?)?;
                 let held = count::<u64>("work", row.get(1)?)?;
                 Ok((all.saturating_sub(held), held))
@@ -101,6 +124,14 @@ impl WorkStore for SqliteStore {
 pub(super) const LAST_POSITION: &str = "SELECT max( \
     coalesce((SELECT max(work_position) FROM tasks INDEXED BY work_ready WHERE work_ready = 1), 0), \
     coalesce((SELECT max(work_position) FROM tasks INDEXED BY work_asleep WHERE work_ready = 0), 0))";
+
+/// When work wakes that can be claimed at once: before any moment that a clock can show, so that it
+/// does not wait if the clock is set back.
+const AT_ONCE: i64 = i64::MIN;
+
+/// When work wakes that is held: at no moment that a clock can show. It is free when its holder says
+/// so, or when another process has the file.
+const HELD: i64 = i64::MAX;
 
 /// What a task is queued with.
 pub(super) struct Place {
@@ -118,6 +149,15 @@ impl Place {
     pub(super) fn is_ready(&self, now: Timestamp) -> bool {
         self.due_at <= now
     }
+
+    /// From when on it can be claimed.
+    pub(super) fn wake_at(&self, now: Timestamp) -> i64 {
+        if self.is_ready(now) {
+            AT_ONCE
+        } else {
+            self.due_at.as_millis()
+        }
+    }
 }
 
 /// A position behind all others.
@@ -130,20 +170,18 @@ pub(super) fn next_position(counters: &mut Counters) -> i64 {
 pub(super) fn queue(
     session: &mut Session<'_>,
     task_id: &TaskId,
-    agent: &AgentId,
-    priority: Priority,
-    due_at: Timestamp,
+    place: &Place,
     now: Timestamp,
 ) -> Outcome<()> {
     let sql = "UPDATE tasks SET work_agent = ?2, work_priority = ?3, work_position = ?4, work_ready = ?5, \
         work_wake_at = ?6, work_attempt = 0, work_claim = 0, work_node = NULL WHERE id = ?1";
     let values = params![
         task_id.as_str(),
-        agent.as_str(),
-        rank(priority),
+        place.agent.as_str(),
+        place.rank(),
         next_position(session.counters),
-        due_at <= now,
-        due_at.as_millis(),
+        place.is_ready(now),
+        place.wake_at(now),
     ];
     once(session.run(sql, values)?)?;
     session.wakes.work = true;
@@ -158,19 +196,21 @@ pub(super) fn end(session: &Session<'_>, task_id: &TaskId) -> Outcome<()> {
     session.run(sql, [task_id.as_str()]).map(|_| ())
 }
 
-/// Makes claimable what was claimed. The run was begun, so it counts as an attempt, and whoever still
-/// has its number writes nothing more.
-pub(super) fn let_go(session: &mut Session<'_>, now: Timestamp) -> Outcome<()> {
-    // One that has been seen to be over is not asleep, and can be had already.
-    let sql = "UPDATE tasks INDEXED BY work_asleep SET work_node = NULL, work_wake_at = min(work_wake_at, ?1) \
-        WHERE work_ready = 0 AND work_node IS NOT NULL";
-    session.wakes.work |= session.run(sql, [now.as_millis()])? > 0;
+/// Makes claimable what was claimed by a process that is gone. The run was begun, so it counts as an
+/// attempt, and what still has its number writes nothing more.
+pub(super) const FREE: &str = "UPDATE tasks INDEXED BY work_asleep \
+    SET work_node = NULL, work_wake_at = -9223372036854775808 \
+    WHERE work_ready = 0 AND work_node IS NOT NULL";
+
+/// The same, of all that is held.
+pub(super) fn let_go(session: &mut Session<'_>) -> Outcome<()> {
+    session.wakes.work |= session.run(FREE, [])? > 0;
     Ok(())
 }
 
 fn take(session: &mut Session<'_>, claim: &WorkClaim) -> Outcome<Vec<WorkItem>> {
     let now = claim.now.as_millis();
-    // What has become due and what was lost by others joins what can be had.
+    // What has become due joins what can be had.
     let sql = "UPDATE tasks INDEXED BY work_asleep SET work_ready = 1 \
         WHERE work_ready = 0 AND work_wake_at <= ?1";
     session.run(sql, [now])?;
@@ -190,14 +230,12 @@ fn take(session: &mut Session<'_>, claim: &WorkClaim) -> Outcome<Vec<WorkItem>> 
             let number = session.counters.claims;
             let sql = "UPDATE tasks SET work_ready = 0, work_wake_at = ?2, work_attempt = work_attempt + 1, \
                 work_claim = ?3, work_node = ?4 WHERE row = ?1";
-            let until = claim.until.as_millis();
-            session.run(sql, params![row, until, number, claim.node])?;
+            session.run(sql, params![row, HELD, number, claim.node])?;
             items.push(WorkItem {
                 task_id,
                 agent: agent.clone(),
                 attempt: attempts.saturating_add(1),
                 claim: count("claim", number)?,
-                until: claim.until,
             });
         }
     }

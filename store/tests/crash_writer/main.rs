@@ -13,7 +13,7 @@ mod load;
 
 use facts::Fact;
 use interzone_hub::ports::{Store, StoreError, Upkeep, WorkStore};
-use interzone_store::postgres::{PostgresOptions, PostgresStore};
+use interzone_store::postgres::{PostgresClock, PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use load::{Fault, Load};
 use std::io::Write;
@@ -36,6 +36,8 @@ fn main() -> Result<(), Fault> {
                 let options = PostgresOptions {
                     schema: schema.to_owned(),
                     application_name: schema.to_owned(),
+                    // The test decides what time it is.
+                    clock: PostgresClock::Caller,
                     ..PostgresOptions::default()
                 };
                 let store = PostgresStore::connect(url, options).await?;

@@ -2,8 +2,9 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    agent, at, becoming, change, commit, commit_at, create, event, fence, key, long_after, make,
-    next, of_task, queue, queue_for, subscribe, subscription, task, task_id, update, wish,
+    agent, at, becoming, change, commit, commit_at, create, event, fence, from_start, key,
+    long_after, make, next, of_task, queue, queue_for, subscribe, subscription, task, task_id,
+    update, wish,
 };
 use crate::snapshot::log;
 use interzone_hub::SubscriptionState;
@@ -60,7 +61,7 @@ async fn claim_what_they_make(on: Engine) {
     };
     assert_eq!(item.task_id, task_id("t"));
     assert_eq!(item.agent, agent("agent"));
-    assert_eq!((item.attempt, item.until), (1, at(1_005)));
+    assert_eq!(item.attempt, 1);
     assert_eq!(store.work_depth(at(5)).await.unwrap(), (0, 1));
     assert_eq!(waiting(&*store, at(1_004)).await, [""; 0]);
     // It is a claim like any other: it is proved, renewed and given back by its number.
@@ -69,10 +70,10 @@ async fn claim_what_they_make(on: Engine) {
         ..commit_at(at(6), vec![update(&next(&task("t")))])
     };
     store.commit(held.clone()).await.unwrap();
-    let renewed = store.renew_work(&item.task_id, "n", item.claim, at(3_000));
+    let renewed = store.renew_work(&item.task_id, "n", item.claim, from_start(at(3_000)), at(0));
     assert!(renewed.await.unwrap());
     assert_eq!(waiting(&*store, at(2_999)).await, [""; 0]);
-    let back = store.release_work(&item.task_id, "n", item.claim, at(7));
+    let back = store.release_work(&item.task_id, "n", item.claim, from_start(at(7)), at(0));
     assert!(back.await.unwrap());
     let late = store.commit(held).await;
     assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
@@ -150,6 +151,7 @@ async fn claim_nothing_that_is_not_due(on: Engine) {
     let items = born(&*store, "now", &wish("n", 9, at(100))).await;
     assert_eq!(names(&items), ["later", "now"]);
     // A lease that is over is as good as none, in its turn.
+    store.abandon_work(&[fence(&held[0], "m")]).await.unwrap();
     let items = born(&*store, "new", &wish("n", 1, at(1_000))).await;
     assert_eq!((names(&items)[0], items[0].attempt), ("held", 2));
     assert!(items[0].claim > held[0].claim);
@@ -174,7 +176,6 @@ async fn claim_nothing_when_they_are_refused(on: Engine) {
         agent: agent("agent"),
         attempt: 1,
         claim: 1,
-        until: at(1_000),
     };
     let with = |op: Op| {
         let mut ops = birth("new");
@@ -329,6 +330,9 @@ async fn leave_what_they_claim_to_others_when_the_lease_is_over(on: Engine) {
     let none = born(&*other, "u", &wish("m", 0, at(999))).await;
     assert_eq!(none, []);
     assert_eq!(waiting(&*other, at(999)).await, ["u"]);
+    let u = task_id("u");
+    store.commit(commit(vec![Op::EndWork(u)])).await.unwrap();
+    on.end_leases(&*other, at(1_000)).await;
     let second = born(&*other, "v", &wish("m", 1, at(1_000))).await;
     assert_eq!((names(&second)[0], second[0].attempt), ("t", 2));
     assert!(second[0].claim > first[0].claim);
@@ -347,7 +351,6 @@ async fn are_taken_over_by_whoever_opens_the_file(on: Engine) {
     let store = on.node().await;
     let first = born(&*store, "t", &wish("n", 1, at(0))).await;
     let store = on.reopen(store).await;
-    store.take_over(at(10)).await.unwrap();
     let items = born(&*store, "u", &wish("n", 2, at(10))).await;
     let late = Commit {
         fence: Some(fence(&first[0], "n")),

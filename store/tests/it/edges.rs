@@ -2,9 +2,9 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    agent, at, commit, commit_at, create, delivery_id, enqueue, entry, fence, make, message,
-    publish, queue, queue_for, said, signal_id, sub_id, subscribe, subscription, task, task_id,
-    web, wish,
+    agent, at, carry_wish, commit, commit_at, create, delivery_id, enqueue, entry, fence,
+    from_start, make, message, publish, queue, queue_for, said, signal_id, sub_id, subscribe,
+    subscription, task, task_id, web, wish,
 };
 use interzone_hub::ports::{Commit, StoreError, WorkClaim};
 use interzone_hub::{Acked, OutboxEntry, Settlement};
@@ -35,11 +35,11 @@ async fn of_leases(on: Engine) {
         ..commit_at(at(5_000), Vec::new())
     };
     store.commit(late).await.unwrap();
-    let renewed = store.renew_work(&item.task_id, "n", item.claim, at(1_000));
+    let renewed = store.renew_work(&item.task_id, "n", item.claim, from_start(at(1_000)), at(0));
     assert!(renewed.await.unwrap());
     // It is held until that moment, and no longer at it.
     let items = store.claim_work(&wish("m", 1, at(1_000))).await.unwrap();
-    assert_eq!(items.len(), 1);
+    assert_eq!(items.len(), usize::from(on.is_shared()));
 }
 
 async fn of_the_queue(on: Engine) {
@@ -76,7 +76,10 @@ async fn of_what_is_settled(on: Engine) {
         .commit(commit(vec![enqueue(&entry("e"))]))
         .await
         .unwrap();
-    store.claim_outbox(&web(), at(0), at(9), 9).await.unwrap();
+    store
+        .claim_outbox(&carry_wish(&web(), at(0), at(9), 9))
+        .await
+        .unwrap();
     assert_eq!(
         store.outbox_depth().await.unwrap(),
         (1, 0),
@@ -94,7 +97,7 @@ async fn of_what_is_settled(on: Engine) {
         assert!(!store.settle_outbox(&id, 1, again, at(1)).await.unwrap());
     }
     let due = store
-        .claim_outbox(&web(), at(99), at(999), 9)
+        .claim_outbox(&carry_wish(&web(), at(99), at(999), 9))
         .await
         .unwrap();
     assert_eq!(due, []);
@@ -120,12 +123,20 @@ async fn of_groups(on: Engine) {
         enqueue(&of_group("third", "mail")),
     ];
     store.commit(commit(ops)).await.unwrap();
-    store.claim_outbox(&web(), at(0), at(100), 9).await.unwrap();
+    store
+        .claim_outbox(&carry_wish(&web(), at(0), at(100), 9))
+        .await
+        .unwrap();
     // The second is due, but cannot leave: whoever waits for it would be woken for nothing.
-    assert_eq!(store.next_due(&web()).await.unwrap(), Some(at(100)));
+    let next = store.next_due(&web(), at(0)).await.unwrap();
+    assert_eq!(next.unwrap() == from_start(at(100)), on.is_shared());
+    assert!(next.unwrap() >= from_start(at(100)), "{next:?}");
     // A group is one, whatever way its entries leave.
     let mail = ["mail".to_owned()];
-    let due = store.claim_outbox(&mail, at(1), at(2), 9).await.unwrap();
+    let due = store
+        .claim_outbox(&carry_wish(&mail, at(1), at(2), 9))
+        .await
+        .unwrap();
     assert_eq!(due, []);
 }
 

@@ -2,7 +2,8 @@
 
 use interzone_hub::ports::Store;
 use interzone_hub::{IdSource, RandomIds};
-use interzone_store::postgres::{PostgresOptions, PostgresStore};
+use interzone_protocol::vocab::Timestamp;
+use interzone_store::postgres::{PostgresClock, PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -85,6 +86,12 @@ impl Engine {
         matches!(&*self.0, Place::Postgres { .. })
     }
 
+    /// Ends the leases of those who are gone: a file has another process then, and on a server their
+    /// time is over.
+    pub(crate) async fn end_leases(&self, store: &dyn Store, now: Timestamp) {
+        store.take_over(now).await.unwrap();
+    }
+
     /// Two handles: two nodes, where the engine knows nodes.
     pub(crate) async fn two_nodes(&self) -> [Arc<dyn Store>; 2] {
         [self.node().await, self.node().await]
@@ -117,6 +124,25 @@ pub(crate) async fn postgres_node(url: &str, schema: &str) -> PostgresStore {
     PostgresStore::connect(url, options).await.unwrap()
 }
 
+/// A node that judges by the server's clock, as nodes do outside of tests.
+pub(crate) async fn postgres_node_by_server(url: &str, schema: &str) -> Arc<dyn Store> {
+    let options = PostgresOptions {
+        clock: PostgresClock::Server,
+        ..postgres_options(schema)
+    };
+    Arc::new(PostgresStore::connect(url, options).await.unwrap())
+}
+
+/// Runs statements in a schema.
+pub(crate) async fn run_sql(url: &str, schema: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let sql = format!("SET search_path TO \"{schema}\"; {sql}");
+    client.batch_execute(&sql).await.unwrap();
+    drop(client);
+    connection.await.unwrap().unwrap();
+}
+
 fn postgres_options(schema: &str) -> PostgresOptions {
     PostgresOptions {
         schema: schema.to_owned(),
@@ -127,6 +153,8 @@ fn postgres_options(schema: &str) -> PostgresOptions {
         acquire_timeout: Duration::from_secs(60),
         statement_timeout: Duration::from_secs(60),
         lock_timeout: Duration::from_secs(60),
+        // The tests decide what time it is.
+        clock: PostgresClock::Caller,
         ..PostgresOptions::default()
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    at, commit, commit_at, create, event, fence, long_after, make, next, of_task, queue, task,
-    task_id, update, wish,
+    at, commit, commit_at, create, event, fence, from_start, long_after, make, next, of_task,
+    queue, task, task_id, update, wish,
 };
 use crate::snapshot::log;
 use interzone_hub::Task;
@@ -57,7 +57,7 @@ async fn let_the_holder_write(on: Engine) {
     }
     assert!(
         store
-            .renew_work(&item.task_id, "n", item.claim, at(9_000))
+            .renew_work(&item.task_id, "n", item.claim, from_start(at(9_000)), at(0))
             .await
             .unwrap()
     );
@@ -108,6 +108,7 @@ async fn stop_everybody_else(on: Engine) {
 async fn stop_who_lost_the_lease_to_another(on: Engine) {
     let [store, other] = on.two_nodes().await;
     let first = claimed(&*store).await;
+    on.end_leases(&*other, at(2_000)).await;
     let second = other.claim_work(&wish("m", 1, at(2_000))).await.unwrap();
     assert_eq!(second[0].task_id, first.task_id);
     stopped(&*store, fence(&first, "n")).await;
@@ -117,6 +118,7 @@ async fn stop_who_lost_the_lease_to_another(on: Engine) {
         .await
         .unwrap();
     // The same node, claiming again, does not revive its own old claim either.
+    on.end_leases(&*store, at(4_000)).await;
     let third = store.claim_work(&wish("n", 1, at(4_000))).await.unwrap();
     assert_eq!(third[0].task_id, first.task_id);
     stopped(&*store, fence(&first, "n")).await;
@@ -128,7 +130,7 @@ async fn stop_who_gave_it_back(on: Engine) {
     let item = claimed(&*store).await;
     assert!(
         store
-            .release_work(&item.task_id, "n", item.claim, at(0))
+            .release_work(&item.task_id, "n", item.claim, from_start(at(0)), at(0))
             .await
             .unwrap()
     );
@@ -152,11 +154,12 @@ async fn stop_who_was_overruled(on: Engine) {
 }
 
 /// Takes the task over again and again and writes an event under each lease, while others do.
-async fn contend(store: Arc<dyn Store>, name: String, rounds: i64) -> Vec<(u64, u64)> {
+async fn contend(on: Engine, store: Arc<dyn Store>, name: String, rounds: i64) -> Vec<(u64, u64)> {
     let mut written = Vec::new();
     for round in 0..rounds {
         // Every claim finds the lease of the last one over, so zombies are everywhere.
         let now = at(round * 2_000);
+        on.end_leases(&*store, now).await;
         let Some(item) = store.claim_work(&wish(&name, 1, now)).await.unwrap().pop() else {
             continue;
         };
@@ -185,7 +188,7 @@ async fn hold_under_pressure(on: Engine) {
     let mut workers = tokio::task::JoinSet::new();
     for index in 0..6 {
         let node = nodes[index % 2].clone();
-        workers.spawn(contend(node, format!("node {index}"), 20));
+        workers.spawn(contend(on.clone(), node, format!("node {index}"), 20));
     }
     let mut written: Vec<_> = workers.join_all().await.into_iter().flatten().collect();
     written.sort_unstable();
@@ -196,6 +199,7 @@ async fn hold_under_pressure(on: Engine) {
     assert_eq!(events, written.len());
     // How often they take over from each other is chance. The last one is disturbed by nobody.
     assert!(written.len() >= 3, "too little happened: {written:?}");
+    on.end_leases(&*nodes[0], long_after()).await;
     let left = nodes[0].claim_work(&wish("last", 1, long_after())).await;
     assert_eq!(left.unwrap().len(), 1, "nothing was lost");
 }

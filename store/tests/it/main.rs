@@ -44,6 +44,8 @@ mod faults;
 #[cfg(test)]
 mod fences;
 #[cfg(test)]
+mod leases;
+#[cfg(test)]
 mod listing;
 #[cfg(test)]
 mod logs;

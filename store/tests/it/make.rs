@@ -1,6 +1,8 @@
 //! Things to store, with everything decided that a test does not care about.
 
-use interzone_hub::ports::{ClaimKey, Commit, EventRow, Fence, Op, Store, WorkClaim, WorkItem};
+use interzone_hub::ports::{
+    ClaimKey, Commit, EventRow, Fence, Op, OutboxClaim, Store, WorkClaim, WorkItem,
+};
 use interzone_hub::{
     Blob, BlobId, EventBody, IdSource, OutboxEntry, Packed, Push, RandomIds, Signal, SignalBody,
     Stream, Subject, Subscription, SubscriptionState, Task, TaskQuery,
@@ -238,8 +240,30 @@ pub(crate) fn wish(node: &str, count: usize, now: Timestamp) -> WorkClaim {
         node: node.to_owned(),
         wanted: vec![(agent("agent"), count)],
         now,
-        until: now.after(Duration::from_secs(1)),
+        lease: Duration::from_secs(1),
+        running: Vec::new(),
     }
+}
+
+/// A wish for entries of these channels, held until a moment.
+pub(crate) fn carry_wish(
+    channels: &[String],
+    now: Timestamp,
+    until: Timestamp,
+    limit: usize,
+) -> OutboxClaim {
+    OutboxClaim {
+        channels: channels.to_vec(),
+        now,
+        hold: until.since(now),
+        limit,
+        carrying: Vec::new(),
+    }
+}
+
+/// How long it is from the beginning to a moment.
+pub(crate) fn from_start(moment: Timestamp) -> Duration {
+    moment.since(at(0))
 }
 
 pub(crate) fn key(key: &str, value: &str, expires_at: Timestamp) -> Op {

@@ -2,7 +2,8 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    at, commit, commit_at, delivery_id, enqueue, entry, json, long_after, of_stream, owner, web,
+    at, carry_wish, commit, commit_at, delivery_id, enqueue, entry, from_start, json, long_after,
+    of_stream, owner, web,
 };
 use crate::snapshot::{empty_the_outbox, is_due};
 use interzone_hub::ports::{DeadLetterQuery, Store};
@@ -10,6 +11,7 @@ use interzone_hub::{Fate, OutboxEntry, Settlement};
 use interzone_protocol::vocab::Timestamp;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 contract!(
     gives_back_what_was_put_in,
@@ -29,7 +31,7 @@ contract!(
 
 async fn claim(store: &dyn Store, now: i64, until: i64, limit: usize) -> Vec<OutboxEntry> {
     store
-        .claim_outbox(&web(), at(now), at(until), limit)
+        .claim_outbox(&carry_wish(&web(), at(now), at(until), limit))
         .await
         .unwrap()
 }
@@ -162,10 +164,16 @@ async fn gives_the_oldest_due_first(on: Engine) {
         ["c"],
         "due just now"
     );
-    let none = store.claim_outbox(&[], at(100), at(200), 9).await.unwrap();
+    let none = store
+        .claim_outbox(&carry_wish(&[], at(100), at(200), 9))
+        .await
+        .unwrap();
     assert_eq!(none, []);
     let both = [&web()[..], &["mail".to_owned(), "unknown".to_owned()]].concat();
-    let both = store.claim_outbox(&both, at(40), at(200), 9).await.unwrap();
+    let both = store
+        .claim_outbox(&carry_wish(&both, at(40), at(200), 9))
+        .await
+        .unwrap();
     assert_eq!(ids(&both), ["mail", "d"]);
 }
 
@@ -174,6 +182,7 @@ async fn holds_what_was_claimed(on: Engine) {
     put(&*store, &[entry("e")]).await;
     assert_eq!(claim(&*store, 0, 100, 9).await[0].attempt, 1);
     assert!(claim(&*store, 99, 200, 9).await.is_empty(), "held");
+    on.end_leases(&*store, at(101)).await;
     let again = claim(&*store, 101, 200, 9).await;
     assert_eq!((ids(&again), again[0].attempt), (vec!["e"], 2));
     assert_eq!(again[0].error, None, "nobody said what went wrong");
@@ -189,7 +198,7 @@ async fn holds_what_was_claimed(on: Engine) {
 
 async fn hold(store: &dyn Store, id: &str, attempt: u32, until: i64) -> bool {
     store
-        .hold_outbox(&delivery_id(id), attempt, at(until))
+        .hold_outbox(&delivery_id(id), attempt, from_start(at(until)), at(0))
         .await
         .unwrap()
 }
@@ -206,8 +215,11 @@ async fn holds_longer_while_it_is_asked_to(on: Engine) {
     assert!(claim(&*other, 150, 999, 9).await.is_empty(), "it is held");
     assert!(hold(&*store, "a", 1, 300).await);
     assert!(claim(&*other, 299, 999, 9).await.is_empty());
-    let next = store.next_due(&web()).await.unwrap();
-    assert_eq!(next, Some(at(300)), "nobody looks before it is over");
+    let next = store.next_due(&web(), at(0)).await.unwrap();
+    let over = from_start(at(300));
+    let next = next.unwrap();
+    assert!(next >= over, "it is not looked for before it is over");
+    assert_eq!(next == over, on.is_shared(), "{next:?}");
     // Nobody has claimed it since it was over, so it can still be held, and settled.
     assert!(hold(&*store, "a", 1, 400).await);
     assert!(claim(&*other, 399, 999, 9).await.is_empty());
@@ -226,9 +238,11 @@ async fn holds_nothing_that_is_settled_or_somebody_elses(on: Engine) {
     assert!(!hold(&*store, "b", 1, 900).await);
     assert!(!hold(&*store, "c", 1, 900).await);
     assert!(!hold(&*store, "a", 2, 900).await);
+    on.end_leases(&*store, at(100)).await;
     assert_eq!(ids(&claim(&*store, 100, 200, 9).await), ["a"]);
     assert!(!hold(&*store, "a", 1, 900).await, "another attempt has it");
     assert!(hold(&*store, "a", 2, 300).await);
+    on.end_leases(&*store, at(300)).await;
     assert_eq!(ids(&claim(&*store, 300, 400, 9).await), ["a"]);
 }
 
@@ -302,7 +316,7 @@ async fn keeps_the_dead_for_the_operator(on: Engine) {
         put(&*store, &[entry]).await;
         assert_eq!(
             ids(&store
-                .claim_outbox(&channels, at(now), at(99), 9)
+                .claim_outbox(&carry_wish(&channels, at(now), at(99), 9))
                 .await
                 .unwrap()),
             [id]
@@ -327,7 +341,7 @@ async fn keeps_the_dead_for_the_operator(on: Engine) {
     assert_eq!(newest.attempt, 1);
     assert_eq!(
         ids(&store
-            .claim_outbox(&channels, long_after(), long_after(), 9)
+            .claim_outbox(&carry_wish(&channels, long_after(), long_after(), 9))
             .await
             .unwrap()),
         ["alive"],
@@ -374,7 +388,7 @@ async fn knows_what_is_next(on: Engine) {
     let store = on.node().await;
     let next = |channel: &str| {
         let (store, channels) = (store.clone(), vec![channel.to_owned()]);
-        async move { store.next_due(&channels).await.unwrap() }
+        async move { store.next_due(&channels, at(0)).await.unwrap() }
     };
     assert_eq!(next("web").await, None);
     let due = |id: &str, due_at: i64| OutboxEntry {
@@ -382,15 +396,20 @@ async fn knows_what_is_next(on: Engine) {
         ..entry(id)
     };
     put(&*store, &[due("b", 200), due("a", 100)]).await;
-    assert_eq!(next("web").await, Some(at(100)));
+    assert_eq!(next("web").await, Some(from_start(at(100))));
     assert_eq!(next("mail").await, None);
-    assert_eq!(store.next_due(&[]).await.unwrap(), None);
+    assert_eq!(store.next_due(&[], at(0)).await.unwrap(), None);
     claim(&*store, 100, 500, 9).await;
-    assert_eq!(next("web").await, Some(at(200)), "a is held");
+    assert_eq!(next("web").await, Some(from_start(at(200))), "a is held");
     claim(&*store, 200, 300, 9).await;
-    assert_eq!(next("web").await, Some(at(300)), "b is due again, if lost");
+    // What is held is due again when its lease is over, where leases end.
+    let over = |next: Option<Duration>, moment| {
+        let over = from_start(at(moment));
+        next.is_some_and(|next| next == over || (next > over && !on.is_shared()))
+    };
+    assert!(over(next("web").await, 300));
     assert!(settle(&*store, "b", 1, &Settlement::Delivered, 250).await);
-    assert_eq!(next("web").await, Some(at(500)));
+    assert!(over(next("web").await, 500));
     assert!(settle(&*store, "a", 1, &dead("no"), 250).await);
     assert_eq!(next("web").await, None);
 }
@@ -398,8 +417,11 @@ async fn knows_what_is_next(on: Engine) {
 async fn carry(store: Arc<dyn Store>, now: Timestamp, limit: usize) -> Vec<String> {
     let mut mine = Vec::new();
     loop {
-        let until = now.after(std::time::Duration::from_secs(60));
-        let entries = store.claim_outbox(&web(), now, until, limit).await.unwrap();
+        let until = now.after(Duration::from_secs(60));
+        let entries = store
+            .claim_outbox(&carry_wish(&web(), now, until, limit))
+            .await
+            .unwrap();
         if entries.is_empty() {
             return mine;
         }
@@ -424,6 +446,7 @@ async fn is_shared_out_without_overlap(on: Engine) {
     let different: HashSet<_> = claimed.iter().collect();
     assert_eq!((claimed.len(), different.len()), (200, 200));
     // None was settled, so all are due once more.
+    on.end_leases(&*nodes[1], at(0)).await;
     assert_eq!(empty_the_outbox(&*nodes[1]).await.len(), 200);
     let ops = vec![enqueue(&entry("e0"))];
     nodes[0].commit(commit_at(at(9), ops)).await.unwrap();

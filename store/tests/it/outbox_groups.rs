@@ -1,7 +1,7 @@
 //! Groups of the outbox: one after another, in their order, whoever carries them.
 
 use crate::engine::Engine;
-use crate::make::{at, commit, commit_at, delivery_id, enqueue, entry, web};
+use crate::make::{at, carry_wish, commit, commit_at, delivery_id, enqueue, entry, web};
 use interzone_hub::ports::Store;
 use interzone_hub::{OutboxEntry, Settlement};
 use std::collections::HashMap;
@@ -29,7 +29,9 @@ async fn put(store: &dyn Store, entries: &[OutboxEntry]) {
 }
 
 async fn claim(store: &dyn Store, now: i64) -> Vec<String> {
-    let entries = store.claim_outbox(&web(), at(now), at(now + 10), 99).await;
+    let entries = store
+        .claim_outbox(&carry_wish(&web(), at(now), at(now + 10), 99))
+        .await;
     let mut ids: Vec<_> = entries.unwrap().iter().map(|e| e.id.to_string()).collect();
     ids.sort();
     ids
@@ -103,7 +105,8 @@ async fn wait_for_what_waits(on: Engine) {
         "it holds up the others"
     );
     assert_eq!(claim(&*store, 500).await, ["first"]);
-    // Nobody settles it: it is due again, and still the only one.
+    // It is not settled: it is due again, and still the only one.
+    on.end_leases(&*store, at(600)).await;
     assert_eq!(claim(&*store, 600).await, ["first"]);
     settle(&*store, "first", 3, Settlement::Delivered).await;
     assert_eq!(claim(&*store, 601).await, ["second"]);
@@ -151,7 +154,10 @@ async fn carry(store: Arc<dyn Store>, left: Left, limit: usize, total: usize) {
     let now = at(0);
     loop {
         let until = now.after(std::time::Duration::from_secs(60));
-        let entries = store.claim_outbox(&web(), now, until, limit).await.unwrap();
+        let entries = store
+            .claim_outbox(&carry_wish(&web(), now, until, limit))
+            .await
+            .unwrap();
         if entries.is_empty() {
             if left.lock().unwrap().values().map(Vec::len).sum::<usize>() >= total {
                 return;

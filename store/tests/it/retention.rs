@@ -2,10 +2,10 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    artifact, at, becoming, blob, change, commit, commit_at, create, create_stream, delivery_id,
-    enqueue, entry, event, finished, key, message, of_stream, of_task, publish, push, put_blob,
-    put_push, queue, signal_id, stream, stream_id, sub_id, subscribe, subscription, task, task_id,
-    update, web,
+    artifact, at, becoming, blob, carry_wish, change, commit, commit_at, create, create_stream,
+    delivery_id, enqueue, entry, event, finished, key, message, of_stream, of_task, publish, push,
+    put_blob, put_push, queue, signal_id, stream, stream_id, sub_id, subscribe, subscription, task,
+    task_id, update, web,
 };
 use crate::snapshot::{Eyes, log, look};
 use interzone_hub::ports::{Op, Store, SubscriptionQuery};
@@ -168,7 +168,9 @@ async fn removes_closed_streams(on: Engine) {
 }
 
 async fn settle(store: &dyn Store, id: &str, what: Settlement, now: Timestamp) {
-    let claimed = store.claim_outbox(&web(), now, now.after(HOUR), 99).await;
+    let claimed = store
+        .claim_outbox(&carry_wish(&web(), now, now.after(HOUR), 99))
+        .await;
     assert!(claimed.unwrap().iter().any(|e| e.id == delivery_id(id)));
     let settled = store.settle_outbox(&delivery_id(id), 1, &what, now).await;
     assert!(settled.unwrap());
@@ -191,7 +193,7 @@ async fn removes_what_was_delivered(on: Engine) {
     assert_eq!(store.outbox_depth().await.unwrap(), (1, 0), "it waits");
     purge(&*store, KEEP, hours(2_000)).await;
     let due = store
-        .claim_outbox(&web(), hours(2_000), hours(2_001), 9)
+        .claim_outbox(&carry_wish(&web(), hours(2_000), hours(2_001), 9))
         .await;
     assert_eq!(due.unwrap().len(), 1, "undelivered, however old");
 }
@@ -374,7 +376,10 @@ async fn leaves_alone_what_is_not_finished(on: Engine) {
     };
     store.commit(commit(vec![enqueue(&held)])).await.unwrap();
     let mail = ["mail".to_owned()];
-    store.claim_outbox(&mail, at(0), at(9), 9).await.unwrap();
+    store
+        .claim_outbox(&carry_wish(&mail, at(0), at(9), 9))
+        .await
+        .unwrap();
     let eyes = Eyes {
         tasks: &["t"],
         streams: &["s"],
@@ -403,7 +408,10 @@ async fn leaves_alone_what_is_not_finished(on: Engine) {
     store.tidy_up().await.unwrap();
     let after = look(&*store, &eyes).await;
     assert!(before == after, "\n{before}\nbecame\n{after}");
-    let due = store.claim_outbox(&mail, hours(9), hours(10), 9).await;
+    on.end_leases(&*store, hours(9)).await;
+    let due = store
+        .claim_outbox(&carry_wish(&mail, hours(9), hours(10), 9))
+        .await;
     assert_eq!(due.unwrap().len(), 1, "what was held is due again");
     // Work that nobody does is not lost either.
     assert_eq!(store.work_depth(hours(9_999)).await.unwrap(), (1, 0));

@@ -1,7 +1,7 @@
 //! Everything that a store shows, as one text, so that a test can tell that nothing has changed.
 
 use crate::make::{
-    all_tasks, at, delivery_id, of_stream, of_task, stream_id, sub_id, task_id, web,
+    all_tasks, at, carry_wish, delivery_id, of_stream, of_task, stream_id, sub_id, task_id, web,
 };
 use interzone_hub::ports::{DeadLetterQuery, Store, SubscriptionQuery};
 use interzone_hub::{BlobId, Subject};
@@ -46,7 +46,7 @@ pub(crate) async fn look(store: &dyn Store, eyes: &Eyes<'_>) -> String {
     note("blobs", &blobs);
     note("work", &store.work_depth(at(0)).await.unwrap());
     note("outbox", &store.outbox_depth().await.unwrap());
-    note("next due", &store.next_due(&web()).await.unwrap());
+    note("next due", &store.next_due(&web(), at(0)).await.unwrap());
     let dead = DeadLetterQuery {
         limit: 100,
         ..DeadLetterQuery::default()
@@ -83,7 +83,10 @@ pub(crate) async fn empty_the_outbox(store: &dyn Store) -> Vec<interzone_hub::Ou
     let now = crate::make::long_after();
     loop {
         let until = now.after(std::time::Duration::from_secs(60));
-        let entries = store.claim_outbox(&web(), now, until, 500).await.unwrap();
+        let entries = store
+            .claim_outbox(&carry_wish(&web(), now, until, 500))
+            .await
+            .unwrap();
         if entries.is_empty() {
             return all;
         }
@@ -104,7 +107,9 @@ pub(crate) async fn empty_the_outbox(store: &dyn Store) -> Vec<interzone_hub::Ou
 /// Whether an entry is due now, which takes it.
 pub(crate) async fn is_due(store: &dyn Store, id: &str, now: i64) -> bool {
     let until = at(now + 1);
-    let entries = store.claim_outbox(&web(), at(now), until, 100).await;
+    let entries = store
+        .claim_outbox(&carry_wish(&web(), at(now), until, 100))
+        .await;
     entries
         .unwrap()
         .iter()

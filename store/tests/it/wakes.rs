@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    at, becoming, change, commit, create, enqueue, entry, event, make, of_stream, of_task, publish,
-    queue, sub_id, subscribe, subscription, task, web, wish,
+    at, becoming, carry_wish, change, commit, create, enqueue, entry, event, from_start, make,
+    of_stream, of_task, publish, queue, sub_id, subscribe, subscription, task, web, wish,
 };
 use interzone_hub::ports::{Op, Wake};
 use interzone_hub::{OutboxEntry, Settlement, SubscriptionState};
@@ -109,13 +109,17 @@ async fn tell_what_became_due_without_a_commit(on: Engine) {
         heard(&mut there, &expected).await;
     }
     let work = nodes[0].claim_work(&wish("n", 1, at(0))).await.unwrap();
-    let claimed = nodes[0].claim_outbox(&web(), at(0), at(100), 10).await;
+    let claimed = nodes[0]
+        .claim_outbox(&carry_wish(&web(), at(0), at(100), 10))
+        .await;
     let [first] = &*claimed.unwrap() else {
         panic!("of a group the first")
     };
 
     let (id, claim) = (&work[0].task_id, work[0].claim);
-    let given_back = nodes[0].release_work(id, "n", claim, at(0)).await;
+    let given_back = nodes[0]
+        .release_work(id, "n", claim, from_start(at(0)), at(0))
+        .await;
     assert!(given_back.unwrap());
     heard(&mut here, &Wake::Work).await;
     heard(&mut there, &Wake::Work).await;

@@ -2,9 +2,9 @@
 
 use crate::engine::Engine;
 use crate::make::{
-    all_tasks, at, commit, commit_at, create, create_stream, delivery_id, enqueue, entry, event,
-    json, key, long_after, of_task, owner, push, put_push, queue, said, stream, sub_id, subscribe,
-    subscription, task, task_id, wish,
+    all_tasks, at, carry_wish, commit, commit_at, create, create_stream, delivery_id, enqueue,
+    entry, event, json, key, long_after, of_task, owner, push, put_push, queue, said, stream,
+    sub_id, subscribe, subscription, task, task_id, wish,
 };
 use crate::snapshot::log;
 use interzone_hub::ports::{EventRow, Op};
@@ -207,7 +207,7 @@ async fn of_free_text_are_kept_wherever_they_stand(on: Engine) {
         store.commit(fenced).await.unwrap();
         let channels = [text.clone()];
         let claimed = store
-            .claim_outbox(&channels, at(0), at(9), 9)
+            .claim_outbox(&carry_wish(&channels, at(0), at(9), 9))
             .await
             .unwrap();
         assert_eq!(claimed.len(), 1, "{text:?}");
@@ -300,7 +300,7 @@ async fn of_json_are_kept_letter_for_letter(on: Engine) {
         let pushes = store.pushes(&task_id("t")).await.unwrap();
         assert!(pushes.contains(&push), "{text}");
         let claimed = store
-            .claim_outbox(&crate::make::web(), at(0), at(9), 9)
+            .claim_outbox(&carry_wish(&crate::make::web(), at(0), at(9), 9))
             .await;
         assert_eq!(claimed.unwrap()[0].payload, value, "{text}");
         assert_eq!(store.subscription(&about.id).await.unwrap(), Some(about));
@@ -356,7 +356,7 @@ async fn that_are_huge_are_kept(on: Engine) {
     assert!(store.task(&stored.id).await.unwrap() == Some(stored));
     assert!(log(&*store, &of_task(&long)).await[0].body == body);
     let claimed = store
-        .claim_outbox(&crate::make::web(), at(0), at(9), 9)
+        .claim_outbox(&carry_wish(&crate::make::web(), at(0), at(9), 9))
         .await;
     assert!(claimed.unwrap()[0].payload == value);
     let signals = store.unacked_signals(&sub_id(&long), 0, 9).await.unwrap();
@@ -399,7 +399,7 @@ async fn that_are_empty_are_kept(on: Engine) {
     assert_eq!(taken.as_deref(), Some(""), "taken for nothing is taken");
     let channels = [String::new()];
     let claimed = store
-        .claim_outbox(&channels, at(0), at(9), 9)
+        .claim_outbox(&carry_wish(&channels, at(0), at(9), 9))
         .await
         .unwrap();
     assert_eq!(claimed[0].group.as_deref(), Some(""));
@@ -414,7 +414,7 @@ async fn that_are_empty_are_kept(on: Engine) {
             .unwrap()
     );
     let claimed = store
-        .claim_outbox(&channels, at(20), at(29), 9)
+        .claim_outbox(&carry_wish(&channels, at(20), at(29), 9))
         .await
         .unwrap();
     assert_eq!(
@@ -480,16 +480,16 @@ async fn of_the_first_and_last_moment_are_kept(on: Engine) {
     let ids: Vec<_> = listed.iter().map(|task| task.id.as_str()).collect();
     assert_eq!(ids, ["t4", "t3", "t2", "t1", "t0"]);
     let due = store
-        .claim_outbox(&crate::make::web(), at(0), last, 9)
+        .claim_outbox(&carry_wish(&crate::make::web(), at(0), last, 9))
         .await
         .unwrap();
     assert_eq!(due.len(), 4, "the last is not due before the end");
     let due = store
-        .claim_outbox(&crate::make::web(), long_after(), last, 9)
+        .claim_outbox(&carry_wish(&crate::make::web(), long_after(), last, 9))
         .await;
     assert_eq!(due.unwrap(), [], "held until the end of time");
     let wish = interzone_hub::ports::WorkClaim {
-        until: last,
+        lease: last.since(first),
         ..wish("n", 9, first)
     };
     let ops = vec![crate::make::queue_for(

@@ -38,7 +38,7 @@ use interzone_hub::{
     Registry, Run, Turn, TurnStart,
 };
 use interzone_protocol::vocab::{AgentId, PrincipalId, Timestamp};
-use interzone_store::postgres::{PostgresOptions, PostgresStore};
+use interzone_store::postgres::{PostgresClock, PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -98,6 +98,7 @@ impl World {
         let options = PostgresOptions {
             schema: format!("hub_{:016x}", RandomIds.random()),
             pool_size: 4,
+            clock: PostgresClock::Caller,
             ..PostgresOptions::default()
         };
         let store = PostgresStore::connect(&postgres_url(), options)
@@ -130,6 +131,12 @@ impl World {
         self.clock
             .0
             .fetch_add(i64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// What other nodes held is free: their process has gone, or their time is over.
+    async fn end_leases(&self) {
+        self.pass(LEASE + Duration::from_secs(1));
+        self.hub.store().take_over(self.hub.now()).await.unwrap();
     }
 
     /// The one run that can be claimed.

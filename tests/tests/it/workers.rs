@@ -2,6 +2,7 @@
 
 mod at_hand;
 mod at_once;
+mod clocks;
 pub(crate) mod counting;
 mod outbox;
 mod programs;

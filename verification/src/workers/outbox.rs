@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use interzone_edge::health::Heart;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::ports::StoreError;
-use interzone_hub::{Hub, HubError, OutboxEntry, RetryPolicy};
+use interzone_hub::{HeldEntry, Hub, HubError, OutboxEntry, RetryPolicy};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,13 +127,11 @@ impl Outbox {
     ) -> Result<Duration, HubError> {
         loop {
             // Looking first is cheap, and most hints are about somebody else's channel.
-            let due = self.hub.store().next_due(channels).await?;
-            let now = self.hub.now();
-            let Some(due) = due else {
+            let Some(wait) = self.hub.next_out(channels).await? else {
                 return Ok(self.look_every);
             };
-            if due > now {
-                let wait = due.since(now).max(Duration::from_millis(1));
+            if !wait.is_zero() {
+                let wait = wait.max(Duration::from_millis(1));
                 return Ok(wait.min(self.look_every));
             }
             let most = self.options.concurrency.max(1);
@@ -154,7 +152,11 @@ impl Outbox {
         }
     }
 
-    async fn carry(&self, entry: OutboxEntry, cut: &CancellationToken) {
+    async fn carry(&self, entry: HeldEntry, cut: &CancellationToken) {
+        if entry.lease().is_lost() {
+            tracing::warn!(channel = self.channel, id = %entry.id, "the lease of an entry was over before it began");
+            return;
+        }
         let began = Instant::now();
         let work = AssertUnwindSafe(self.carrier.carry(&entry)).catch_unwind();
         let later = |why: &str| Carried::Later {
@@ -190,27 +192,35 @@ impl Outbox {
 
     /// Holds an entry on for as long as it is polled. It ends when the entry is somebody else's, or may
     /// be by now.
-    async fn hold_on(&self, entry: &OutboxEntry) {
+    async fn hold_on(&self, entry: &HeldEntry) {
         let hold = self.options.hold;
-        let mut held = Instant::now();
-        loop {
-            tokio::time::sleep(hold / 3).await;
-            match self.hub.keep_holding(entry, hold).await {
-                Ok(true) => held = Instant::now(),
-                Ok(false) => return,
-                Err(error) if held.elapsed() >= hold => {
-                    tracing::warn!(%error, "an entry could not be held on");
-                    return;
+        let (usual, soon) = (hold / 3, (hold / 15).min(Duration::from_secs(1)));
+        let mut wait = usual;
+        while let Some(left) = entry.lease().left() {
+            tokio::time::sleep(wait.min(left)).await;
+            let left = entry.lease().left().unwrap_or_default();
+            if left.is_zero() {
+                tracing::warn!(channel = self.channel, id = %entry.id, "the lease of an entry could not be renewed in time");
+                return;
+            }
+            match tokio::time::timeout(left, self.hub.keep_holding(entry, hold)).await {
+                Ok(Ok(true)) => wait = usual,
+                Ok(Ok(false)) => return,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "the lease of an entry is not renewed yet");
+                    wait = soon;
                 }
                 Err(_) => {}
             }
         }
+        // It is held for as long as this process lives.
+        std::future::pending().await
     }
 
     async fn hand_back(&self, entry: &OutboxEntry) {
         if let Err(error) = self.hub.hand_back(entry, "the node was stopped").await {
             let (channel, id) = (self.channel, &entry.id);
-            tracing::warn!(channel, %id, %error, "an entry could not be handed back; it is due again when its hold is over");
+            tracing::warn!(channel, %id, %error, "an entry could not be handed back; it is abandoned");
         }
     }
 

@@ -29,11 +29,7 @@ impl Run {
             return Ok(TurnStart::Turn(Box::new(turn)));
         }
         // A claim that was lost while this node was away must not begin beside the one that took over.
-        let item = &self.item;
-        let store = self.hub.store();
-        let held = store.renew_work(&item.task_id, &self.node, item.claim, item.until);
-        if !held.await? {
-            self.stop.cancel();
+        if !self.renew(self.length).await? {
             return Ok(TurnStart::Nothing);
         }
         let too_often = self.item.attempt > self.hub.inner.limits.attempts;
@@ -50,7 +46,10 @@ impl Run {
         };
         let task = match self.write(decide).await {
             Ok((task, true)) => task,
-            Ok((_, false)) | Err(HubError::Stopped) => return Ok(TurnStart::Nothing),
+            Ok((_, false)) | Err(HubError::Stopped) => {
+                self.settled();
+                return Ok(TurnStart::Nothing);
+            }
             Err(error) => return Err(error),
         };
         let packed = self

@@ -10,12 +10,13 @@ use crate::hub::draft::Draft;
 use crate::packed::has_address;
 use crate::ports::{StoreError, WorkClaim, WorkItem};
 use crate::task::Task;
-use interzone_protocol::vocab::{AgentId, Message, TaskState, Timestamp};
+use interzone_protocol::vocab::{AgentId, Message, TaskState};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Whoever has room for a run of this agent on this node.
@@ -76,13 +77,9 @@ impl Hub {
         seat: Seat,
         draft: Draft,
     ) -> Result<Task, StoreError> {
-        let now = self.now();
-        let claim = WorkClaim {
-            node: seat.node,
-            wanted: vec![(draft.task.agent.clone(), 1)],
-            now,
-            until: now.after(seat.lease),
-        };
+        let asked = Instant::now();
+        let wanted = vec![(draft.task.agent.clone(), 1)];
+        let claim = self.work_claim(&seat.node, wanted, seat.lease);
         let news = self.inner.bus.listen(&draft.subject());
         let said = draft.said();
         let (tell, told) = oneshot::channel();
@@ -103,7 +100,7 @@ impl Hub {
                             news,
                         })
                     });
-                    Some(Arc::new(Run::new(&hub, item, &claim.node, now, newborn)))
+                    Some(Arc::new(Run::new(&hub, item, &claim, asked, newborn)))
                 }
                 Err(error) => {
                     let _ = tell.send(Err(error));
@@ -121,22 +118,25 @@ impl Run {
     pub(super) fn new(
         hub: &Hub,
         item: WorkItem,
-        node: &str,
-        now: Timestamp,
+        claim: &WorkClaim,
+        asked: Instant,
         newborn: Option<Newborn>,
     ) -> Self {
         let known = newborn.as_ref().map(|newborn| newborn.task.clone());
+        hub.inner.holdings.begin_run(item.claim);
         Self {
             hub: hub.clone(),
             item,
-            node: node.to_owned(),
-            claimed_at: now,
+            node: claim.node.clone(),
+            lease: hub.lease(claim.lease, asked),
+            settled: AtomicBool::new(false),
+            length: claim.lease,
             stop: CancellationToken::new(),
             text: Mutex::new(Growing {
                 written: 0,
                 length: 0,
                 waiting: String::new(),
-                since: now,
+                since: claim.now,
             }),
             asked: OnceLock::new(),
             no_address: AtomicBool::new(false),
@@ -155,9 +155,8 @@ impl Run {
             let mut newborn = self.newborn.lock().unwrap_or_else(PoisonError::into_inner);
             newborn.take()?
         };
-        let lease = self.item.until.since(self.claimed_at);
-        // If the node was away meanwhile, the claim may be somebody else's by now.
-        if self.hub.now().since(self.claimed_at) > lease / 3 {
+        // If the node was suspended meanwhile, another may have the claim by now. Then it is renewed first.
+        if self.lease.left().is_some_and(|left| left < self.length / 2) {
             return None;
         }
         let Newborn {

@@ -122,13 +122,14 @@ impl Run {
     async fn put(&self, draft: Draft) -> Result<bool, HubError> {
         // What this run knows of the task is older then, whatever comes of it.
         *self.last_known() = None;
-        match draft.write(&self.hub, self.fence()).await {
+        match draft.write(&self.hub, Some(self.fence())).await {
             Ok(task) => {
                 *self.last_known() = Some(task);
                 Ok(true)
             }
             Err(StoreError::Conflict) => Ok(false),
             Err(StoreError::Fenced) => {
+                self.settled();
                 self.stop.cancel();
                 Err(HubError::Stopped)
             }

@@ -2,9 +2,10 @@
 
 use super::{Folder, SqliteStore, at, commit, create, old_file, whole};
 use interzone_hub::ports::{Commit, Fence, Op, WorkClaim, WorkItem, WorkStore};
-use interzone_hub::ports::{StoreError, TaskStore, Upkeep};
+use interzone_hub::ports::{StoreError, TaskStore};
 use interzone_protocol::vocab::{AgentId, Priority, TaskId, Timestamp};
 use rusqlite::Connection;
+use std::time::Duration;
 
 fn id(name: &str) -> TaskId {
     TaskId::new(name).unwrap()
@@ -32,7 +33,8 @@ fn wish(now: i64) -> WorkClaim {
         node: "n".to_owned(),
         wanted: vec![(AgentId::new("a").unwrap(), 9)],
         now: at(now),
-        until: at(now + 1_000),
+        lease: Duration::from_secs(1),
+        running: Vec::new(),
     }
 }
 
@@ -128,7 +130,13 @@ async fn nothing_is_left_in_the_row_of_what_is_over() {
     store.commit(commit(vec![end("t")])).await.unwrap();
     assert_eq!(places(&folder), 0);
     assert_eq!(store.work_depth(at(0)).await.unwrap(), (0, 0));
-    let renewed = store.renew_work(&item.task_id, "n", item.claim, at(9_000));
+    let renewed = store.renew_work(
+        &item.task_id,
+        "n",
+        item.claim,
+        Duration::from_secs(9),
+        at(0),
+    );
     assert!(!renewed.await.unwrap());
     // And a commit that fails leaves it as it was.
     let taken = commit(vec![usual("t"), create("t")]);
@@ -159,8 +167,8 @@ async fn the_queue_of_an_older_file_comes_along() {
     old_file(&folder, 8, OLD);
     let store = folder.open().await;
     assert_eq!(places(&folder), 4);
-    assert_eq!(store.work_depth(at(0)).await.unwrap(), (3, 1));
-    // Who held one still does.
+    assert_eq!(store.work_depth(at(0)).await.unwrap(), (4, 0));
+    // The process that held one is gone.
     let held = Commit {
         fence: Some(Fence {
             task_id: id("held"),
@@ -169,26 +177,26 @@ async fn the_queue_of_an_older_file_comes_along() {
         }),
         ..commit(Vec::new())
     };
-    store.commit(held).await.unwrap();
+    let lost = store.commit(held).await;
+    assert!(matches!(lost, Err(StoreError::Fenced)), "{lost:?}");
     let items = claim(&store, 0).await;
-    assert_eq!(names(&items), ["first", "ready"]);
+    assert_eq!(names(&items), ["first", "held", "ready"]);
     let numbers: Vec<_> = items
         .iter()
         .map(|item| (item.attempt, item.claim))
         .collect();
-    assert_eq!(numbers, [(3, 5), (1, 6)]);
+    assert_eq!(numbers, [(3, 5), (2, 6), (1, 7)]);
     // What is queued now stands behind what stood there before.
     let ops = vec![usual("plain")];
     store.commit(commit(ops)).await.unwrap();
     let items = claim(&store, 5_000).await;
     assert_eq!(
         names(&items),
-        ["first", "held", "ready", "waits", "plain"],
-        "by priority, then by position"
+        ["waits", "plain"],
+        "by position; the others are held, whatever the clock shows"
     );
     // And so it is for whoever opens it next.
     store.close().await;
     let store = folder.open().await;
-    store.take_over(at(5_001)).await.unwrap();
     assert_eq!(store.work_depth(at(5_001)).await.unwrap(), (5, 0));
 }

@@ -2,8 +2,8 @@
 
 use super::{Folder, at, commit, create, event, task, whole};
 use interzone_hub::ports::{
-    ClaimKey, DeadLetterQuery, Fence, Op, OutboxStore, QuotaStore, StoreError, StreamStore,
-    SubscriptionQuery, TaskStore, TopicStore, Upkeep, WorkClaim, WorkStore,
+    ClaimKey, DeadLetterQuery, Fence, Op, OutboxClaim, OutboxStore, QuotaStore, StoreError,
+    StreamStore, SubscriptionQuery, TaskStore, TopicStore, Upkeep, WorkClaim, WorkStore,
 };
 use interzone_hub::{
     Acked, Charge, OutboxEntry, Rate, Retention, Settlement, Signal, SignalBody, Stream, Subject,
@@ -15,6 +15,8 @@ use interzone_protocol::vocab::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+
+const LEASE: Duration = Duration::from_millis(10);
 
 #[tokio::test]
 async fn tasks() {
@@ -86,14 +88,21 @@ async fn work() {
         node: "n".to_owned(),
         wanted: vec![(AgentId::new("a").unwrap(), 5)],
         now: at(0),
-        until: at(10),
+        lease: LEASE,
+        running: Vec::new(),
     };
     let items = store.claim_work(&wish).await.unwrap();
     let (id, first) = (items[0].task_id.clone(), items[0].claim);
     assert!(store.claim_work(&wish).await.unwrap().is_empty());
     assert_eq!(store.work_depth(at(0)).await.unwrap(), (0, 1));
-    assert!(store.renew_work(&id, "n", first, at(20)).await.unwrap());
-    (wish.now, wish.until) = (at(20), at(30));
+    assert!(
+        store
+            .renew_work(&id, "n", first, LEASE, at(20))
+            .await
+            .unwrap()
+    );
+    store.take_over(at(20)).await.unwrap();
+    wish.now = at(20);
     let items = store.claim_work(&wish).await.unwrap();
     assert_eq!(items[0].attempt, 2);
     assert!(items[0].claim > first);
@@ -108,11 +117,13 @@ async fn work() {
     let lost = store.commit(fenced).await;
     assert!(matches!(lost, Err(StoreError::Fenced)));
     let second = items[0].claim;
-    assert!(store.release_work(&id, "n", second, at(25)).await.unwrap());
-    assert!(!store.release_work(&id, "n", second, at(25)).await.unwrap());
+    let wait = Duration::from_millis(5);
+    let release = async || store.release_work(&id, "n", second, wait, at(20)).await;
+    assert!(release().await.unwrap());
+    assert!(!release().await.unwrap());
     store.close().await;
     let store = folder.open().await;
-    (wish.now, wish.until) = (at(25), at(30));
+    wish.now = at(25);
     assert!(store.claim_work(&wish).await.unwrap()[0].claim > second);
 }
 
@@ -138,11 +149,22 @@ async fn outbox() {
     let ops = vec![entry("a"), entry("b"), entry("a")];
     store.commit(commit(ops)).await.unwrap();
     let web = ["web".to_owned()];
-    let claim = async || store.claim_outbox(&web, at(0), at(5), 9).await.unwrap();
+    let wanted = OutboxClaim {
+        channels: web.to_vec(),
+        now: at(0),
+        hold: LEASE,
+        limit: 9,
+        carrying: Vec::new(),
+    };
+    let claim = async || store.claim_outbox(&wanted).await.unwrap();
     let first = claim().await;
     assert_eq!((first.len(), first[0].attempt), (1, 1));
     assert!(claim().await.is_empty());
-    assert_eq!(store.next_due(&web).await.unwrap(), Some(at(5)));
+    let next = store.next_due(&web, at(0)).await.unwrap();
+    assert!(
+        next.unwrap() > LEASE,
+        "the one is held, and the other waits for it"
+    );
     let dead = Settlement::Dead {
         error: "gone".to_owned(),
     };

@@ -6,7 +6,7 @@
 
 use super::facts::Fact;
 use interzone_hub::ports::{
-    ClaimKey, Commit, EventRow, Fence, Op, Store, StoreError, WorkClaim, WorkItem,
+    ClaimKey, Commit, EventRow, Fence, Op, OutboxClaim, Store, StoreError, WorkClaim, WorkItem,
 };
 use interzone_hub::{
     Acked, Blob, BlobId, EventBody, IdSource, OutboxEntry, Packed, RandomIds, Settlement, Signal,
@@ -41,8 +41,11 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
 
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(3_600);
+
 fn much_later() -> Timestamp {
-    now().after(Duration::from_secs(3_600))
+    now().after(LONG)
 }
 
 /// What stands in everything that revision `revision` of a task wrote.
@@ -214,7 +217,8 @@ fn one_for(node: &str) -> Result<WorkClaim, Fault> {
         node: node.to_owned(),
         wanted: vec![(AgentId::new("agent")?, 1)],
         now: now(),
-        until: much_later(),
+        lease: LONG,
+        running: Vec::new(),
     })
 }
 
@@ -384,7 +388,13 @@ async fn carry(hand: Hand) -> Result<(), Fault> {
     while hand.goes_on() {
         let claimed = patiently!(
             hand,
-            hand.store.claim_outbox(&channels, now(), much_later(), 4)
+            hand.store.claim_outbox(&OutboxClaim {
+                channels: channels.to_vec(),
+                now: now(),
+                hold: LONG,
+                limit: 4,
+                carrying: Vec::new(),
+            })
         );
         let entries = claimed.unwrap_or_default();
         for entry in &entries {

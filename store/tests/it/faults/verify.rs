@@ -2,7 +2,9 @@
 
 use super::facts::Fact;
 use super::load::{ACKS, CHANNEL, KEEPS, blob, message, now, text};
-use crate::make::{all_tasks, commit, long_after, made, of_task, signal_id, sub_id, task_id, wish};
+use crate::make::{
+    all_tasks, carry_wish, commit, long_after, made, of_task, signal_id, sub_id, task_id, wish,
+};
 use interzone_hub::ports::{Op, Store};
 use interzone_hub::{
     EventBody, OutboxEntry, Settlement, SignalDelivery, Task, TaskCursor, TaskQuery,
@@ -225,10 +227,8 @@ async fn drain(store: &Arc<dyn Store>) -> Vec<OutboxEntry> {
     let (now, until) = (long_after(), long_after().after(Duration::from_secs(60)));
     let mut all = Vec::new();
     loop {
-        let entries = store
-            .claim_outbox(&channels, now, until, 100)
-            .await
-            .unwrap();
+        let wish = carry_wish(&channels, now, until, 100);
+        let entries = store.claim_outbox(&wish).await.unwrap();
         if entries.is_empty() {
             return all;
         }

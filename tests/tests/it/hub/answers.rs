@@ -2,7 +2,7 @@
 
 use super::{LEASE, World, agent, caller, completed, turn};
 use interzone_hub::{
-    AgentError, Event, EventBody, HubError, NewStream, OutboxEntry, Outcome, Output, Route,
+    AgentError, Event, EventBody, HeldEntry, HubError, NewStream, Outcome, Output, Route,
     STREAM_CHANNEL, Stream, Subject, TaskQuery,
 };
 use interzone_protocol::vocab::{
@@ -39,7 +39,7 @@ async fn ask(world: &World, id: &StreamId, text: &str) -> Stream {
         .unwrap()
 }
 
-async fn due(world: &World) -> Vec<OutboxEntry> {
+async fn due(world: &World) -> Vec<HeldEntry> {
     let channels = [STREAM_CHANNEL.to_owned()];
     world.hub.take_out(&channels, LEASE, 10).await.unwrap()
 }
@@ -322,7 +322,8 @@ async fn an_answer_that_was_broken_off_is_begun_anew(world: World) {
     first.text("It is ab").await.unwrap();
     world.pass(Duration::from_millis(60));
     first.tick().await.unwrap();
-    world.pass(LEASE * 2);
+    drop(first);
+    world.end_leases().await;
     let second = world.claim("n2").await;
     let turn = turn(&second).await;
     second.text("About").await.unwrap();
@@ -383,7 +384,8 @@ async fn rubbish_is_refused(world: World) {
     ask(&world, &stream.id, "x").await;
     let run = world.claim("n1").await;
     turn(&run).await;
-    let mut entry = due(&world).await.remove(0);
+    let held = due(&world).await.remove(0);
+    let mut entry = interzone_hub::OutboxEntry::clone(&held);
     entry.payload = interzone_protocol::vocab::Json::of("rubbish").unwrap();
     let refused = world.hub.carry_to_stream(&entry).await;
     assert!(matches!(

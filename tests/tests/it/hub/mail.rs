@@ -2,7 +2,7 @@
 
 use super::{LEASE, World};
 use interzone_hub::ports::DeadLetterQuery;
-use interzone_hub::{Charge, NewEntry, OutboxEntry, Rate, RetryPolicy};
+use interzone_hub::{Charge, HeldEntry, NewEntry, Rate, RetryPolicy};
 use interzone_protocol::vocab::{Json, PrincipalId};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn entry(key: &str, group: Option<&str>) -> NewEntry {
     }
 }
 
-async fn take(world: &World) -> Vec<OutboxEntry> {
+async fn take(world: &World) -> Vec<HeldEntry> {
     world
         .hub
         .take_out(&["slack".to_owned()], LEASE, 10)
@@ -31,7 +31,7 @@ async fn take(world: &World) -> Vec<OutboxEntry> {
         .unwrap()
 }
 
-fn keys(entries: &[OutboxEntry]) -> Vec<&str> {
+fn keys(entries: &[HeldEntry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.key.as_str()).collect()
 }
 
@@ -149,7 +149,7 @@ async fn a_carrier_that_dies_leaves_its_entries_to_the_next() {
     world.hub.enqueue(vec![entry("a", None)]).await.unwrap();
     let dead = take(&world).await;
     assert!(take(&world).await.is_empty(), "held");
-    world.pass(LEASE);
+    world.end_leases().await;
     let taken = take(&world).await;
     assert_eq!(taken[0].attempt, 2);
     assert!(

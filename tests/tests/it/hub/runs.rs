@@ -126,8 +126,11 @@ async fn urgent_work_comes_first_and_else_the_oldest() {
         ..NewTask::new(Message::user_text("x"))
     };
     world.hub.create_task(&caller("alice"), new).await.unwrap();
+    let mut held = Vec::new();
     for expected in [2, 0, 3, 1] {
-        assert_eq!(world.claim("n1").await.item().task_id, ids[expected]);
+        let run = world.claim("n1").await;
+        assert_eq!(run.item().task_id, ids[expected]);
+        held.push(run);
     }
     assert!(
         world.claims_nothing("n1").await,
@@ -142,7 +145,7 @@ async fn a_node_that_lost_its_lease_writes_nothing() {
     let slow = world.claim("n1").await;
     let slow_turn = turn(&slow).await;
     assert!(slow.renew(LEASE).await.unwrap());
-    world.pass(LEASE + Duration::from_secs(1));
+    world.end_leases().await;
     let quick = world.claim("n2").await;
     assert_eq!(quick.item().attempt, 2);
     let quick_turn = turn(&quick).await;
@@ -180,7 +183,7 @@ async fn work_that_kills_every_node_is_given_up() {
     let id = ask(&world, "x").await;
     for _ in 0..2 {
         turn(&*world.claim("n1").await).await;
-        world.pass(LEASE + Duration::from_secs(1));
+        world.end_leases().await;
     }
     let run = world.claim("n1").await;
     assert!(matches!(run.begin().await.unwrap(), TurnStart::Nothing));
@@ -191,7 +194,7 @@ async fn work_that_kills_every_node_is_given_up() {
         .unwrap();
     assert_eq!(detail.task.state, TaskState::Failed);
     assert!(detail.status.unwrap().text().contains("begun 2 times"));
-    world.pass(LEASE + Duration::from_secs(1));
+    world.end_leases().await;
     assert!(world.claims_nothing("n1").await);
 }
 
@@ -321,9 +324,9 @@ async fn a_claim_that_was_lost_does_not_begin() {
     let world = World::new().await;
     ask(&world, "x").await;
     turn(&*world.claim("n1").await).await;
-    world.pass(LEASE + Duration::from_secs(1));
+    world.end_leases().await;
     let paused = world.claim("n2").await;
-    world.pass(LEASE + Duration::from_secs(1));
+    world.end_leases().await;
     let quick = world.claim("n3").await;
     assert!(matches!(paused.begin().await.unwrap(), TurnStart::Nothing));
     assert!(paused.stop().is_cancelled());

@@ -53,7 +53,8 @@ async fn a_new_task_is_there_at_once_and_waits_for_its_agent() {
         Some(task.created_at),
         "it is stamped"
     );
-    assert_eq!(world.claim("n1").await.item().task_id, task.id);
+    let run = world.claim("n1").await;
+    assert_eq!(run.item().task_id, task.id);
     assert!(world.claims_nothing("n2").await);
 }
 

@@ -134,6 +134,7 @@ async fn a_run_that_begins_again_begins_its_text_again() {
     run.text("half an ans").await.unwrap();
     world.pass(Duration::from_secs(60));
     run.tick().await.unwrap_or_default();
+    world.end_leases().await;
     let run = world.claim("n2").await;
     let turn = turn(&run).await;
     run.text("the whole answer").await.unwrap();

@@ -148,7 +148,7 @@ async fn slacks_own_button_stops_what_goes_on_and_nobody_elses_press_does() {
             });
             deliveries > 0
         };
-        while !seen(&world) || hub.store().next_due(&key).await.unwrap().is_some() {
+        while !seen(&world) || hub.next_out(&key).await.unwrap().is_some() {
             let _ = tokio::time::timeout(Duration::from_millis(10), wakes.recv()).await;
         }
     };
@@ -193,7 +193,7 @@ async fn what_is_stopped_before_it_began_is_not_begun() {
     let waiting = async {
         let key = [interzone_verification::ERRAND_CHANNEL.to_owned()];
         let mut wakes = hub.store().wakes();
-        while hub.store().next_due(&key).await.unwrap().is_some() {
+        while hub.next_out(&key).await.unwrap().is_some() {
             let _ = tokio::time::timeout(Duration::from_millis(10), wakes.recv()).await;
         }
     };

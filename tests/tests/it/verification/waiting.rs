@@ -70,11 +70,8 @@ async fn a_wait_is_kept_to_and_its_time_goes_on_over_a_restart() {
         let channel = [interzone_verification::ASK_CHANNEL.to_owned()];
         let waits = Duration::from_secs(1)..=Duration::from_secs(LONG);
         let hub = &world.running().hub;
-        let due = async || world.store.next_due(&channel).await.unwrap();
-        while !due()
-            .await
-            .is_some_and(|due| waits.contains(&due.since(hub.now())))
-        {
+        let due = async || hub.next_out(&channel).await.unwrap();
+        while !due().await.is_some_and(|wait| waits.contains(&wait)) {
             tokio::task::yield_now().await;
         }
     };

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use interzone_hub::ports::{
-    Commit, Conversations, DeadLetterQuery, Op, OutboxStore, Pair, PairQuery, PairStore,
-    QuotaStore, Record, RecordStore, StoreError, StreamStore, SubscriptionQuery, TalkStore,
-    TaskStore, TopicStore, Upkeep, Wake, WorkClaim, WorkItem, WorkStore,
+    Commit, Conversations, DeadLetterQuery, Fence, Op, OutboxClaim, OutboxStore, Pair, PairQuery,
+    PairStore, QuotaStore, Record, RecordStore, StoreError, StreamStore, SubscriptionQuery,
+    TalkStore, TaskStore, TopicStore, Upkeep, Wake, WorkClaim, WorkItem, WorkStore,
 };
 use interzone_hub::{
     Acked, BlobId, BlobText, Carried, Charge, Event, Feedback, OutboxEntry, Packed, Purged, Push,
@@ -218,10 +218,12 @@ impl WorkStore for Counting {
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        until: Timestamp,
+        lease: Duration,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
         self.note("renew_work");
-        self.store.renew_work(task_id, node, claim, until).await
+        let renewed = self.store.renew_work(task_id, node, claim, lease, now);
+        renewed.await
     }
 
     async fn release_work(
@@ -229,10 +231,17 @@ impl WorkStore for Counting {
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        due_at: Timestamp,
+        wait: Duration,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
         self.note("release_work");
-        self.store.release_work(task_id, node, claim, due_at).await
+        let released = self.store.release_work(task_id, node, claim, wait, now);
+        released.await
+    }
+
+    async fn abandon_work(&self, claims: &[Fence]) -> Result<(), StoreError> {
+        self.note("abandon_work");
+        self.store.abandon_work(claims).await
     }
 
     async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64), StoreError> {
@@ -242,14 +251,8 @@ impl WorkStore for Counting {
 
 #[async_trait]
 impl OutboxStore for Counting {
-    async fn claim_outbox(
-        &self,
-        channels: &[String],
-        now: Timestamp,
-        until: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<OutboxEntry>, StoreError> {
-        self.store.claim_outbox(channels, now, until, limit).await
+    async fn claim_outbox(&self, claim: &OutboxClaim) -> Result<Vec<OutboxEntry>, StoreError> {
+        self.store.claim_outbox(claim).await
     }
 
     async fn settle_outbox(
@@ -266,13 +269,26 @@ impl OutboxStore for Counting {
         &self,
         id: &DeliveryId,
         attempt: u32,
-        until: Timestamp,
+        hold: Duration,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        self.store.hold_outbox(id, attempt, until).await
+        self.store.hold_outbox(id, attempt, hold, now).await
     }
 
-    async fn next_due(&self, channels: &[String]) -> Result<Option<Timestamp>, StoreError> {
-        self.store.next_due(channels).await
+    async fn abandon_outbox(
+        &self,
+        attempts: &[(DeliveryId, u32)],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.store.abandon_outbox(attempts, now).await
+    }
+
+    async fn next_due(
+        &self,
+        channels: &[String],
+        now: Timestamp,
+    ) -> Result<Option<Duration>, StoreError> {
+        self.store.next_due(channels, now).await
     }
 
     async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<OutboxEntry>, StoreError> {
@@ -377,6 +393,10 @@ impl QuotaStore for Counting {
 
 #[async_trait]
 impl Upkeep for Counting {
+    fn leases_end(&self) -> bool {
+        self.store.leases_end()
+    }
+
     async fn take_over(&self, now: Timestamp) -> Result<(), StoreError> {
         self.store.take_over(now).await
     }

@@ -8,8 +8,8 @@ use crate::slack::api::oauth::Granted;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::ids::TeamId;
 use interzone_protocol::vocab::Timestamp;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The kind of the claims.
@@ -28,18 +28,48 @@ const WRITES: u32 = 5;
 /// How many workspaces' failures are remembered.
 const MOST: usize = 1024;
 
-/// Who failed lately, and when to try again.
+/// Who failed lately and when to try again, and who is being renewed by this process.
 #[derive(Default)]
-pub(super) struct Rotation(Mutex<HashMap<TeamId, Timestamp>>);
+pub(super) struct Rotation {
+    failed: Mutex<HashMap<TeamId, Timestamp>>,
+    renewing: Mutex<HashSet<TeamId>>,
+}
+
+/// That this process renews the token of a workspace. It ends when this is dropped.
+struct Renewing {
+    kept: Arc<Kept>,
+    team: TeamId,
+}
+
+impl Renewing {
+    /// None if this process does so already: the claim in the store may be over by a clock that was set.
+    fn begin(kept: &Arc<Kept>, team: &TeamId) -> Option<Self> {
+        let mut renewing = kept.rotation.renewing();
+        renewing.insert(team.clone()).then(|| Self {
+            kept: Arc::clone(kept),
+            team: team.clone(),
+        })
+    }
+}
+
+impl Drop for Renewing {
+    fn drop(&mut self) {
+        self.kept.rotation.renewing().remove(&self.team);
+    }
+}
 
 impl Rotation {
+    fn renewing(&self) -> MutexGuard<'_, HashSet<TeamId>> {
+        self.renewing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn rests(&self, team: &TeamId, now: Timestamp) -> bool {
-        let failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.get(team).is_some_and(|until| *until > now)
     }
 
     fn failed(&self, team: &TeamId, now: Timestamp) {
-        let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.retain(|_, until| *until > now);
         if failed.len() < MOST {
             failed.insert(team.clone(), now.after(AGAIN));
@@ -77,8 +107,10 @@ pub(super) async fn renewed(
         if kept.rotation.rests(team, now) {
             break;
         }
-        if claim(kept, team, now).await? {
-            read = to_its_end(kept, slack, team, &read, trouble).await?;
+        if let Some(renewing) = Renewing::begin(kept, team)
+            && claim(kept, team, now).await?
+        {
+            read = to_its_end(renewing, slack, team, &read, trouble).await?;
             if is_over(&read, kept.clock.now()) {
                 break;
             }
@@ -107,13 +139,17 @@ async fn claim(kept: &Kept, team: &TeamId, now: Timestamp) -> Result<bool, Token
 /// Renews the token, under the claim, whether or not the caller waits for it: a refresh token that was
 /// used and an answer that nobody took would lock the workspace out.
 async fn to_its_end(
-    kept: &Arc<Kept>,
+    renewing: Renewing,
     slack: &Slack,
     team: &TeamId,
     read: &Read,
     trouble: &Arc<Trouble>,
 ) -> Result<Read, TokensError> {
-    let (kept, slack, trouble) = (Arc::clone(kept), slack.clone(), Arc::clone(trouble));
+    let (kept, slack, trouble) = (
+        Arc::clone(&renewing.kept),
+        slack.clone(),
+        Arc::clone(trouble),
+    );
     let (id, read) = (team.clone(), read.clone());
     // It ends by itself, for each of its steps has a limit.
     let task = tokio::spawn(async move {
@@ -121,6 +157,7 @@ async fn to_its_end(
         let now = kept.clock.now();
         // A claim that stays ends by itself.
         let _ = kept.records.take_record(KIND, id.as_str(), now).await;
+        drop(renewing);
         renewed
     });
     let over = |_| TokensError::Over { team: team.clone() };
