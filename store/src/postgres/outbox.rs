@@ -37,7 +37,7 @@ const CLAIM: &str = concat!(
              FOR UPDATE SKIP LOCKED) AS due
          ORDER BY due.due_at, due.place LIMIT $4)
      UPDATE outbox SET attempt = attempt + 1, due_at = $3
-     FROM picked WHERE outbox.id = picked.id
+     FROM picked WHERE outbox.id = picked.id AND outbox.id = ANY (ARRAY(SELECT id FROM picked))
      RETURNING ",
     entry_columns!(),
     ", picked.due_at, picked.place"
@@ -50,8 +50,9 @@ const PROMOTE: &str = "
         SELECT id FROM outbox WHERE group_hash = $1 AND state = 'waiting' ORDER BY place LIMIT 1)";
 
 /// Takes the turn from whoever has it in a group.
-const DEMOTE: &str =
-    "UPDATE outbox SET first = false WHERE group_hash = $1 AND state = 'waiting' AND first";
+/// Spelled so that the index of all that may be carried cannot be taken for that of the groups.
+const DEMOTE: &str = "UPDATE outbox SET first = false
+    WHERE group_hash = $1 AND state = 'waiting' AND first::text = 'true'";
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
@@ -176,9 +177,10 @@ impl OutboxStore for PostgresStore {
             .transact("replay outbox", |client| {
                 Box::pin(async move {
                     let group = self.lock_group_of(&client, id).await?;
+                    // Spelled so that the index of all that is dead cannot be taken for that of the ids.
                     let sql = "UPDATE outbox SET state = 'waiting', attempt = 0, due_at = $2,
                                    error = NULL, settled_at = NULL, first = (group_hash IS NULL)
-                               WHERE id = $1 AND state = 'dead' RETURNING id";
+                               WHERE id = $1 AND state || '' = 'dead' RETURNING id";
                     if ask(&client, sql, &[&id.as_str(), &now]).await?.is_empty() {
                         return Ok(Done::Nothing(false));
                     }
@@ -207,7 +209,11 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
-        let sql = "SELECT (SELECT count(*) FROM outbox WHERE state = 'waiting'),
+        // One index holds those without a group that wait, for it is their turn, and another those with one.
+        let sql = "SELECT (SELECT count(*) FROM outbox
+                           WHERE state = 'waiting' AND first AND group_hash IS NULL)
+                        + (SELECT count(*) FROM outbox
+                           WHERE state = 'waiting' AND group_hash IS NOT NULL),
                           (SELECT count(*) FROM outbox WHERE state = 'dead')";
         self.two_counts(sql, &[]).await
     }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, Wake, WorkClaim, WorkItem, WorkStore};
 use interzone_protocol::vocab::{TaskId, Timestamp};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -22,7 +23,7 @@ pub(super) const CLAIM: &str = "
             ORDER BY priority DESC, place LIMIT wanted.number
             FOR UPDATE SKIP LOCKED) AS waiting)
     UPDATE work SET node = $4, claim = nextval('work_claims'), attempt = attempt + 1, free_at = $5
-    FROM picked WHERE work.task_id = picked.task_id
+    WHERE work.task_id = ANY (ARRAY(SELECT task_id FROM picked))
     RETURNING work.task_id, agent, attempt, claim, priority, place";
 
 /// What somebody asks for, as the statement wants it.
@@ -37,10 +38,13 @@ pub(super) struct Wanted<'c> {
 
 impl<'c> Wanted<'c> {
     pub(super) fn of(claim: &'c WorkClaim) -> Self {
-        let wanted = claim.wanted.iter();
-        let (agents, numbers) = wanted
-            .map(|(agent, number)| (agent.as_str(), limit(*number)))
-            .unzip();
+        // All is picked before anything is taken, so an agent that is named twice is asked for once.
+        let mut wanted: BTreeMap<&str, i64> = BTreeMap::new();
+        for (agent, number) in &claim.wanted {
+            let sum = wanted.entry(agent.as_str()).or_default();
+            *sum = sum.saturating_add(limit(*number));
+        }
+        let (agents, numbers) = wanted.into_iter().unzip();
         Self {
             agents,
             numbers,
