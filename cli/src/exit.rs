@@ -30,6 +30,8 @@ pub(crate) enum Exit {
     /// What a program that we ran ended with.
     #[cfg(target_os = "linux")]
     Program(u8),
+    /// The disk of the store failed; the process is to be started again.
+    StoreFailed,
 }
 
 impl From<Exit> for ExitCode {
@@ -43,6 +45,7 @@ impl From<Exit> for ExitCode {
             Exit::TimedOut => 5,
             #[cfg(target_os = "linux")]
             Exit::Program(code) => code,
+            Exit::StoreFailed => 6,
         })
     }
 }
@@ -140,6 +143,7 @@ impl Failure {
             | Self::Profile(_)
             | Self::Misuse(_)
             | Self::Save(..) => Exit::Misuse,
+            Self::Start(StartError::StoreFailed(_)) => Exit::StoreFailed,
             Self::Start(_) | Self::Runtime(_) | Self::ExtractFile(_) => Exit::No,
             #[cfg(target_os = "linux")]
             Self::Program(_) => Exit::No,

@@ -17,6 +17,9 @@ mod programs;
 mod servers;
 #[path = "cli/slack.rs"]
 mod slack;
+#[cfg(unix)]
+#[path = "cli/store.rs"]
+mod store;
 #[path = "cli/streams.rs"]
 mod streams;
 #[cfg(unix)]

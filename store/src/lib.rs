@@ -5,8 +5,12 @@
 //! room with SQL. No rule about what may happen enters here: a store writes what the hub decided, or
 //! says why it could not.
 
+mod backup;
 mod codec;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod statements;
+
+pub use backup::Backup;

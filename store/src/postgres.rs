@@ -5,6 +5,7 @@
 //! what the hub decided, `notify` wakes the other nodes; the rest fills one port each. No statement is
 //! built from what a caller sent.
 
+mod backup;
 mod commit;
 mod connect;
 mod fault;
@@ -26,6 +27,8 @@ mod topics;
 mod upkeep;
 mod work;
 
+pub use backup::backup;
+pub use connect::PLANNER;
 pub use moments::PostgresClock;
 pub use options::PostgresOptions;
 

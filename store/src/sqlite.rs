@@ -10,10 +10,12 @@
 //! end, because only that tells whether it happened.
 
 mod apply;
+mod backup;
 mod blobs;
 mod cache;
 mod commit;
 mod events;
+mod failure;
 mod fault;
 mod first;
 mod job;
@@ -38,15 +40,19 @@ mod upkeep;
 mod work;
 mod writer;
 
+pub use backup::backup;
 pub use records::SqliteRecords;
 
 use cache::TaskCache;
+use failure::Disk;
 use fault::Outcome;
 use interzone_hub::ports::{StoreError, Wake};
 use job::Session;
+use open::Opened;
 use readers::Readers;
 use retry::Retry;
 use rusqlite::Connection;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +119,7 @@ pub struct SqliteStore {
     readers: Readers,
     wakes: broadcast::Sender<Wake>,
     cache: Arc<TaskCache>,
+    disk: Disk,
 }
 
 impl SqliteStore {
@@ -150,28 +157,45 @@ impl SqliteStore {
         let Some(opened) = open::open(path, options)? else {
             return Ok(None);
         };
+        let copier = open::copier(&opened.path)?;
+        Self::start(opened, copier, options).map(Some)
+    }
+
+    /// Starts the threads, with what copies the log: a connection, and the database as a file to sync.
+    fn start(
+        opened: Opened,
+        copier: (Connection, File),
+        options: &SqliteOptions,
+    ) -> Result<Self, StoreError> {
         let connections = (0..options.readers.max(1))
             .map(|_| open::reader(&opened.path, options))
             .collect::<Result<Vec<_>, _>>()?;
-        let copier = open::copier(&opened.path)?;
         let (readers, stop_readers) = Readers::start(connections)?;
         let (wakes, _) = broadcast::channel(WAKES);
         let cache = TaskCache::new(options.task_cache);
+        let disk = Disk::new(&opened.path);
         let writer = Writer::start(
-            opened.connection,
+            opened,
             copier,
-            opened.counters,
-            opened.lock,
+            disk.clone(),
             wakes.clone(),
             cache.clone(),
             stop_readers,
         )?;
-        Ok(Some(Self {
+        Ok(Self {
             writer,
             readers,
             wakes,
             cache,
-        }))
+            disk,
+        })
+    }
+
+    /// Waits until the disk has failed, and says how: a sync or a write was refused for another reason than a lack of
+    /// room. From then on every write is refused, and only a new process can tell what is on the disk: end this one and
+    /// start again. Nothing that was acknowledged is lost.
+    pub fn failed(&self) -> impl Future<Output = String> + Send + use<> {
+        self.disk.failed()
     }
 
     /// Finishes what was begun, leaves the file in order and lets go of it.

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--connections N] [--rounds N] [--binary PATH] [--against PATH]`
 //!
-//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file`, `delta` or `availability`. `--binary` takes an
+//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file`, `delta`, `availability` or `rest`. `--binary` takes an
 //! `interzone` that was built before, `--against` another that is asked in turns with it, `--connections` measures
 //! calls at 32 or at 256 connections alone, `--rounds` says how often. With `--log FILTER` the zone logs by that filter
 //! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`.
@@ -25,6 +25,7 @@ mod file;
 mod http2;
 mod idle;
 mod load;
+mod rest;
 mod zone;
 
 use interzone_bench::bars::{bar, missed};
@@ -99,7 +100,10 @@ async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     println!("{mebibytes:>10.1} MiB resident");
     bar("ready, ms", zone.ready.as_secs_f64() * 1e3, true, 200.0);
     bar("resident at rest, MiB", mebibytes, true, 30.0);
-    if !matches!(only, Some("streams" | "file" | "delta" | "availability")) {
+    if !matches!(
+        only,
+        Some("streams" | "file" | "delta" | "availability" | "rest")
+    ) {
         calls::measure(folder.path(), &zone, size, only, peer.as_deref()).await;
     }
     drop(zone);
@@ -114,6 +118,9 @@ async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     }
     if only.is_none_or(|only| only == "availability") {
         availability::measure(folder.path(), size.time * 5).await;
+    }
+    if only.is_none_or(|only| only == "rest") {
+        rest::measure(folder.path(), size).await;
     }
 }
 

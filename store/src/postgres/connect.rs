@@ -26,6 +26,13 @@ const SYSTEM_CERTIFICATES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
+/// How statements are planned. PostgreSQL takes no hint in a statement, and keeps the plan that it made for one when the
+/// tables held next to nothing, where reading and joining whole tables is cheapest, until it next gathers statistics; a
+/// store can grow a lot until then. Every statement has an index that serves it, and every join looks up a few rows by their
+/// keys; tests see that it is done so. Compiling plans takes longer than running any of these.
+pub const PLANNER: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
+    SET enable_mergejoin = off; SET enable_material = off; SET jit = off";
+
 /// A server older than this lacks what we use.
 const OLDEST: i32 = 15;
 
@@ -50,7 +57,7 @@ impl Connector {
         let settings = format!(
             "SET search_path = \"{}\"; SET statement_timeout = {}; SET lock_timeout = {}; \
              SET idle_in_transaction_session_timeout = {}; SET client_min_messages = warning; \
-             SET timezone = 'UTC'; SET default_transaction_isolation = 'read committed'; \
+             SET timezone = 'UTC'; {PLANNER}; SET default_transaction_isolation = 'read committed'; \
              SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') = 'off'",
             options.schema,

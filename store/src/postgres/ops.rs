@@ -192,9 +192,9 @@ pub(super) fn blobs(commit: &Commit) -> Vec<Checked<'_>> {
 /// Removes all deliveries of these subscriptions, and the signals that nobody else has.
 pub(super) const REMOVE_DELIVERIES: &str = "
     WITH gone AS (DELETE FROM deliveries WHERE subscription_id = ANY ($1::text[]) RETURNING signal)
-    DELETE FROM signals WHERE number IN (SELECT signal FROM gone) AND NOT EXISTS (
+    DELETE FROM signals WHERE number = ANY (ARRAY(SELECT signal FROM gone)) AND NOT (SELECT EXISTS (
         SELECT FROM deliveries
-        WHERE signal = signals.number AND subscription_id <> ALL ($1::text[]))";
+        WHERE signal = signals.number AND subscription_id <> ALL ($1::text[])))";
 
 fn take_claim(claim: &ClaimKey, at: Timestamp, clock: PostgresClock) -> Checked<'_> {
     step(

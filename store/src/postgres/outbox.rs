@@ -43,7 +43,7 @@ const CLAIM: &str = concat!(
      UPDATE outbox SET attempt = attempt + 1, due_at = ",
     now_or_server!("$2"),
     " + $3::bigint
-     FROM picked WHERE outbox.id = picked.id
+     FROM picked WHERE outbox.id = picked.id AND outbox.id = ANY (ARRAY(SELECT id FROM picked))
      RETURNING ",
     entry_columns!(),
     ", picked.due_at, picked.place"
@@ -56,8 +56,9 @@ const PROMOTE: &str = "
         SELECT id FROM outbox WHERE group_hash = $1 AND state = 'waiting' ORDER BY place LIMIT 1)";
 
 /// Takes the turn from whoever has it in a group.
-const DEMOTE: &str =
-    "UPDATE outbox SET first = false WHERE group_hash = $1 AND state = 'waiting' AND first";
+/// Spelled so that the index of all that may be carried cannot be taken for that of the groups.
+const DEMOTE: &str = "UPDATE outbox SET first = false
+    WHERE group_hash = $1 AND state = 'waiting' AND first::text = 'true'";
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
@@ -222,11 +223,12 @@ impl OutboxStore for PostgresStore {
             .transact("replay outbox", |client| {
                 Box::pin(async move {
                     let group = self.lock_group_of(&client, id).await?;
+                    // Spelled so that the index of all that is dead cannot be taken for that of the ids.
                     let sql = concat!(
                         "UPDATE outbox SET state = 'waiting', attempt = 0, due_at = ",
                         now_or_server!("$2"),
                         ", error = NULL, settled_at = NULL, first = (group_hash IS NULL)
-                         WHERE id = $1 AND state = 'dead' RETURNING id"
+                         WHERE id = $1 AND state || '' = 'dead' RETURNING id"
                     );
                     if ask(&client, sql, &[&id.as_str(), &now]).await?.is_empty() {
                         return Ok(Done::Nothing(false));
@@ -256,7 +258,11 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
-        let sql = "SELECT (SELECT count(*) FROM outbox WHERE state = 'waiting'),
+        // One index holds those without a group that wait, for it is their turn, and another those with one.
+        let sql = "SELECT (SELECT count(*) FROM outbox
+                           WHERE state = 'waiting' AND first AND group_hash IS NULL)
+                        + (SELECT count(*) FROM outbox
+                           WHERE state = 'waiting' AND group_hash IS NOT NULL),
                           (SELECT count(*) FROM outbox WHERE state = 'dead')";
         self.two_counts(sql, &[]).await
     }

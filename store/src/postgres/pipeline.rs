@@ -2,11 +2,12 @@
 //!
 //! Every statement is prepared beforehand, so that each leaves in its turn.
 
+use crate::statements;
 use deadpool_postgres::Object;
 use std::future::poll_fn;
 use std::task::Poll;
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
 /// A value for a statement.
 pub(super) type Param<'a> = Box<dyn ToSql + Sync + Send + 'a>;
@@ -17,13 +18,28 @@ pub(super) struct Step<'a> {
     pub(super) params: Vec<Param<'a>>,
 }
 
+/// A statement that stays ready on its connection. All statements of the store come this way.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place, so that tests see every statement"
+)]
+pub(super) async fn prepare(
+    client: &Object,
+    sql: &str,
+) -> Result<Statement, tokio_postgres::Error> {
+    if let Some(observer) = statements::observer() {
+        observer(sql);
+    }
+    client.prepare_cached(sql).await
+}
+
 /// Begins a transaction and asks one thing in it, in one trip.
 pub(super) async fn begin_with(
     client: &Object,
     sql: &str,
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let statement = client.prepare_cached(sql).await?;
+    let statement = prepare(client, sql).await?;
     let (begun, rows) = tokio::join!(
         biased;
         client.batch_execute("BEGIN"),
@@ -40,10 +56,8 @@ pub(super) async fn begin_locked(
     sql: &str,
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let locking = client
-        .prepare_cached("SELECT pg_advisory_xact_lock($1)")
-        .await?;
-    let statement = client.prepare_cached(sql).await?;
+    let locking = prepare(client, "SELECT pg_advisory_xact_lock($1)").await?;
+    let statement = prepare(client, sql).await?;
     let key: [&(dyn ToSql + Sync); 1] = [&lock];
     let (begun, locked, rows) = tokio::join!(
         biased;
@@ -62,7 +76,7 @@ pub(super) async fn ask(
     sql: &str,
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let statement = client.prepare_cached(sql).await?;
+    let statement = prepare(client, sql).await?;
     client.query(&statement, params).await
 }
 
@@ -74,7 +88,7 @@ pub(super) async fn begin_and_run(
 ) -> Result<Vec<Result<u64, tokio_postgres::Error>>, tokio_postgres::Error> {
     let mut statements = Vec::with_capacity(steps.len());
     for step in steps {
-        statements.push(client.prepare_cached(step.sql).await?);
+        statements.push(prepare(client, step.sql).await?);
     }
     let begin = client.batch_execute("BEGIN");
     let executions = steps.iter().zip(&statements).map(|(step, statement)| {

@@ -13,12 +13,30 @@ const VERSIONS: [&str; 4] = [
     include_str!("schema/v4.sql"),
 ];
 
+/// Where the version is noted.
+pub(super) const META: &str =
+    "CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)";
+
 /// The lock that keeps two nodes from doing this at once, whatever their schemas: it is short.
 const LOCK: i64 = 0x1_a7e2_0e5e;
 
 /// The version that this program writes.
 fn newest() -> i32 {
     i32::try_from(VERSIONS.len()).unwrap_or(i32::MAX)
+}
+
+/// The version of the tables that are there; zero if there are none.
+///
+/// # Errors
+/// They are of a newer version.
+pub(super) async fn version_of(client: &Client, schema: &str) -> Result<i32, StoreError> {
+    checked_version(client, schema, newest()).await
+}
+
+/// What makes the tables of a version.
+pub(super) fn made_until(version: i32) -> impl Iterator<Item = &'static str> {
+    let versions = usize::try_from(version).unwrap_or(0);
+    VERSIONS.into_iter().take(versions)
 }
 
 /// Whether the tables are of this version. Nothing is written.
@@ -38,7 +56,7 @@ pub(super) async fn migrate(client: &Client, schema: &str) -> Result<(), StoreEr
         "BEGIN; SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = '600s'; \
          SELECT pg_advisory_xact_lock({LOCK}); \
          CREATE SCHEMA IF NOT EXISTS \"{schema}\"; \
-         CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)"
+         {META}"
     );
     client.batch_execute(&begin).await.map_err(refused)?;
     let found = checked_version(client, schema, known).await?;

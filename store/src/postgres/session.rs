@@ -10,6 +10,7 @@
 use super::connect::Connector;
 use super::fault::{self, Fault};
 use super::options::PostgresOptions;
+use super::pipeline::prepare;
 use deadpool_postgres::{Object, Pool};
 use interzone_hub::BlobId;
 use interzone_hub::ports::StoreError;
@@ -86,7 +87,7 @@ impl Session {
             attempt += 1;
             let (mut lease, client) = self.lease(deadline).await?;
             let read = async {
-                let statement = client.prepare_cached(sql).await?;
+                let statement = prepare(&client, sql).await?;
                 client.query(&statement, params).await
             };
             match timeout_at(deadline, read).await {
@@ -271,7 +272,7 @@ impl Drop for Lease {
 
 async fn commit(client: &Object, mark: &str) -> Result<(), tokio_postgres::Error> {
     let insert = "INSERT INTO commits (id, void) VALUES ($1, false)";
-    let statement = client.prepare_cached(insert).await?;
+    let statement = prepare(client, insert).await?;
     let params: [&(dyn ToSql + Sync); 1] = [&mark];
     let (marked, committed) = tokio::join!(
         biased;

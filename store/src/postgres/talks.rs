@@ -34,27 +34,28 @@ macro_rules! conversations {
                  SELECT number FROM (
                      SELECT max(number) AS number, team, channel, thread FROM looked
                      GROUP BY team, channel, thread) AS l
-                 WHERE NOT EXISTS (
+                 WHERE NOT (SELECT EXISTS (
                      SELECT FROM questions AS n WHERE n.team = l.team AND n.channel = l.channel
                          AND n.thread = l.thread AND n.number >= $1 ",
             $seen,
-            ") ORDER BY number DESC LIMIT $4)
+            ")) ORDER BY number DESC LIMIT $4)
              SELECT w.least, w.many, ",
             question_columns!(),
             ", (SELECT count(*) FROM (
                     SELECT FROM questions AS c WHERE c.team = q.team AND c.channel = q.channel
                         AND c.thread = q.thread LIMIT $5) AS c),
-                (SELECT count(*) FROM feedback AS f WHERE f.good AND f.task_id IN (
+                (SELECT count(*) FROM feedback AS f WHERE f.good AND f.task_id = ANY (ARRAY(
                     SELECT c.task_id FROM questions AS c WHERE c.team = q.team
                         AND c.channel = q.channel AND c.thread = q.thread
-                    ORDER BY c.number DESC LIMIT $5)),
-                (SELECT count(*) FROM feedback AS f WHERE NOT f.good AND f.task_id IN (
+                    ORDER BY c.number DESC LIMIT $5))),
+                (SELECT count(*) FROM feedback AS f WHERE NOT f.good AND f.task_id = ANY (ARRAY(
                     SELECT c.task_id FROM questions AS c WHERE c.team = q.team
                         AND c.channel = q.channel AND c.thread = q.thread
-                    ORDER BY c.number DESC LIMIT $5))
+                    ORDER BY c.number DESC LIMIT $5)))
              FROM (SELECT min(number) AS least, count(*) AS many FROM looked) AS w
-             LEFT JOIN (page AS p JOIN questions AS q ON q.number = p.number
-                        JOIN tasks AS t ON t.id = q.task_id) ON true
+             LEFT JOIN (page AS p
+                 CROSS JOIN LATERAL (SELECT * FROM questions WHERE number = p.number OFFSET 0) AS q
+                 CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = q.task_id OFFSET 0) AS t) ON true
              ORDER BY q.number DESC"
         )
     };
@@ -66,7 +67,8 @@ const BY_ONE: &str = conversations!("AND asker = $2::text", "AND n.asker = $2::t
 const OF_THREAD: &str = concat!(
     "SELECT ",
     question_columns!(),
-    " FROM questions AS q JOIN tasks AS t ON t.id = q.task_id
+    " FROM questions AS q
+      CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = q.task_id OFFSET 0) AS t
       WHERE q.team = $1 AND q.channel = $2 AND q.thread = $3 AND q.number < $4
       ORDER BY q.number DESC LIMIT $5"
 );
@@ -74,7 +76,8 @@ const OF_THREAD: &str = concat!(
 const OF_TASK: &str = concat!(
     "SELECT ",
     question_columns!(),
-    " FROM questions AS q JOIN tasks AS t ON t.id = q.task_id WHERE q.task_id = $1"
+    " FROM questions AS q
+      CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = q.task_id OFFSET 0) AS t WHERE q.task_id = $1"
 );
 
 /// What is newer stays, and counts as kept. The task is locked, so that it does not go meanwhile.

@@ -46,7 +46,9 @@ const CLAIM: &str = concat!(
          RETURNING subscription_id, deliveries.seq, attempt, signal)
      SELECT ",
     delivery_columns!(),
-    " FROM given JOIN signals ON signals.number = given.signal ORDER BY given.seq"
+    " FROM given
+     CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal OFFSET 0) AS signals
+     ORDER BY given.seq"
 );
 
 /// What was due, or given up, is acknowledged now; of each id it is told whether there was such.
@@ -81,20 +83,25 @@ impl TopicStore for PostgresStore {
     ) -> Result<(Vec<Subscription>, u64), StoreError> {
         let owner = query.owner.as_ref().map(|owner| owner.as_str());
         let state = query.state.map(SubscriptionState::name);
-        let sql = "SELECT count(*) FROM subscriptions
-                   WHERE ($1::text IS NULL OR owner = $1) AND ($2::text IS NULL OR state = $2)";
-        let rows = self.session.rows(sql, &[&owner, &state]).await?;
+        // Each has a plan of its own, so that those of one owner are found by their index.
+        let condition = match owner {
+            Some(_) => "owner = $1 AND ($2::text IS NULL OR state = $2)",
+            None => "$1::text IS NULL AND ($2::text IS NULL OR state = $2)",
+        };
+        let sql = format!("SELECT count(*) FROM subscriptions WHERE {condition}");
+        let rows = self.session.rows(&sql, &[&owner, &state]).await?;
         let total = count("a count", rows.first().map_or(0, |row| row.get(0)))?;
-        let sql = concat!(
-            "SELECT ",
-            subscription_columns!(),
-            " FROM subscriptions
-              WHERE ($1::text IS NULL OR owner = $1) AND ($2::text IS NULL OR state = $2)
-              ORDER BY created_at, place OFFSET $3 LIMIT $4"
+        let sql = format!(
+            concat!(
+                "SELECT ",
+                subscription_columns!(),
+                " FROM subscriptions WHERE {} ORDER BY created_at, place OFFSET $3 LIMIT $4"
+            ),
+            condition
         );
         let params: [&(dyn ToSql + Sync); 4] =
             [&owner, &state, &limit(query.offset), &limit(query.limit)];
-        let rows = self.session.rows(sql, &params).await?;
+        let rows = self.session.rows(&sql, &params).await?;
         let all: Result<Vec<_>, _> = rows.iter().map(|row| read_subscription(row, 0)).collect();
         Ok((all?, total))
     }
@@ -161,7 +168,8 @@ impl TopicStore for PostgresStore {
         let sql = concat!(
             "SELECT ",
             delivery_columns!(),
-            " FROM deliveries AS given JOIN signals ON signals.number = given.signal
+            " FROM deliveries AS given
+              CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal OFFSET 0) AS signals
               WHERE given.subscription_id = $1 AND given.seq > $2 AND given.state = 'waiting'
               ORDER BY given.seq LIMIT $3"
         );
@@ -245,7 +253,8 @@ impl TopicStore for PostgresStore {
         let sql = concat!(
             "SELECT ",
             delivery_columns!(),
-            " FROM deliveries AS given JOIN signals ON signals.number = given.signal
+            " FROM deliveries AS given
+              CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal OFFSET 0) AS signals
               WHERE given.state = 'dead'
               ORDER BY given.settled_at DESC, given.signal DESC LIMIT $1"
         );

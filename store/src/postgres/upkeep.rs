@@ -22,9 +22,9 @@ const COMMITS_AT_ONCE: i64 = 10_000;
 
 /// Whoever lost a connection has asked long before this.
 const OLD_COMMITS: &str = "
-    DELETE FROM commits WHERE id IN (
+    DELETE FROM commits WHERE id = ANY (ARRAY(
         SELECT id FROM commits WHERE at < now() - interval '1 hour'
-        ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED)
+        ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 /// The present moment by the node's clock or by the server's, whichever is earlier.
@@ -119,8 +119,8 @@ struct Kind {
 const TASKS: Kind = Kind {
     with_log: "SELECT id FROM tasks WHERE finished_at <= $1 AND NOT log_gone
                ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED",
-    log_gone: "UPDATE tasks SET log_gone = true WHERE id = ANY ($1) AND NOT EXISTS (
-                   SELECT FROM events WHERE subject = 't/' || tasks.id)",
+    log_gone: "UPDATE tasks SET log_gone = true WHERE id = ANY ($1) AND NOT (SELECT EXISTS (
+                   SELECT FROM events WHERE subject = 't/' || tasks.id))",
     without_log: "SELECT id FROM tasks WHERE finished_at <= $1 AND log_gone
                   ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED",
     remove: &[
@@ -138,48 +138,51 @@ const TASKS: Kind = Kind {
 const STREAMS: Kind = Kind {
     with_log: "SELECT id FROM streams WHERE closed_at <= $1 AND NOT log_gone
                ORDER BY closed_at LIMIT $2 FOR UPDATE SKIP LOCKED",
-    log_gone: "UPDATE streams SET log_gone = true WHERE id = ANY ($1) AND NOT EXISTS (
-                   SELECT FROM events WHERE subject = 's/' || streams.id)",
+    log_gone: "UPDATE streams SET log_gone = true WHERE id = ANY ($1) AND NOT (SELECT EXISTS (
+                   SELECT FROM events WHERE subject = 's/' || streams.id))",
     without_log: "SELECT id FROM streams WHERE closed_at <= $1 AND log_gone
                   ORDER BY closed_at LIMIT $2 FOR UPDATE SKIP LOCKED",
     remove: &["DELETE FROM streams WHERE id = ANY ($1)"],
     prefix: "s/",
 };
 
+// What is removed is named by a list, and what must not be there is asked for by itself: a join could be planned the other
+// way round, over the whole of the larger table, while that is small.
+
 /// The oldest events first, so that what is left of a log has no gap.
 const EVENTS: &str = "
-    DELETE FROM events WHERE (subject, seq) IN (
-        SELECT subject, seq FROM events WHERE subject = ANY ($1) ORDER BY subject, seq LIMIT $2)
+    DELETE FROM events WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM events WHERE subject = ANY ($1) ORDER BY subject, seq LIMIT $2))
     RETURNING true";
 
 /// What was settled long ago, wherever its table is like the outbox.
 const DELIVERED: &str = "
-    DELETE FROM outbox WHERE id IN (
+    DELETE FROM outbox WHERE id = ANY (ARRAY(
         SELECT id FROM outbox WHERE state = 'delivered' AND settled_at <= $1
-        ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 const DEAD: &str = "
-    DELETE FROM outbox WHERE id IN (
+    DELETE FROM outbox WHERE id = ANY (ARRAY(
         SELECT id FROM outbox WHERE state = 'dead' AND settled_at <= $1
-        ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 const ACKED: &str = "
-    DELETE FROM deliveries WHERE (subscription_id, seq) IN (
-        SELECT subscription_id, seq FROM deliveries WHERE state = 'acked' AND settled_at <= $1
-        ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    DELETE FROM deliveries WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM deliveries WHERE state = 'acked' AND settled_at <= $1
+        ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING signal";
 
 const BURIED: &str = "
-    DELETE FROM deliveries WHERE (subscription_id, seq) IN (
-        SELECT subscription_id, seq FROM deliveries WHERE state = 'dead' AND settled_at <= $1
-        ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    DELETE FROM deliveries WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM deliveries WHERE state = 'dead' AND settled_at <= $1
+        ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING signal";
 
 const UNSENT: &str = "
-    DELETE FROM signals WHERE number = ANY ($1) AND NOT EXISTS (
-        SELECT FROM deliveries WHERE signal = signals.number)
+    DELETE FROM signals WHERE number = ANY ($1) AND NOT (SELECT EXISTS (
+        SELECT FROM deliveries WHERE signal = signals.number))
     RETURNING true";
 
 const ENDED: &str = "
@@ -188,42 +191,42 @@ const ENDED: &str = "
     ORDER BY changed_at LIMIT $2 FOR UPDATE SKIP LOCKED";
 
 const CLAIMS: &str = "
-    DELETE FROM claims WHERE key_hash IN (
+    DELETE FROM claims WHERE key_hash = ANY (ARRAY(
         SELECT key_hash FROM claims WHERE expires_at <= $1
-        ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 const RECORDS: &str = "
-    DELETE FROM records WHERE (kind, key) IN (
-        SELECT kind, key FROM records WHERE expires_at <= $1
-        ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    DELETE FROM records WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM records WHERE expires_at <= $1
+        ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 const QUOTAS: &str = "
-    DELETE FROM quotas WHERE key_hash IN (
+    DELETE FROM quotas WHERE key_hash = ANY (ARRAY(
         SELECT key_hash FROM quotas WHERE full_at <= $1
-        ORDER BY full_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY full_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 const OLD_PAIRS: &str = "
-    DELETE FROM pairs WHERE number IN (
+    DELETE FROM pairs WHERE number = ANY (ARRAY(
         SELECT number FROM pairs WHERE at <= $1
-        ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 /// They are numbered, so the oldest of too many are below a number.
 const MANY_PAIRS: &str = "
-    DELETE FROM pairs WHERE number IN (
+    DELETE FROM pairs WHERE number = ANY (ARRAY(
         SELECT number FROM pairs WHERE number <= (SELECT max(number) FROM pairs) - $1
-        ORDER BY number LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY number LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 /// Whoever begins to need a blob holds its row until it has said so.
 const LOCK_BLOBS: &str = "SELECT FROM blobs WHERE id = ANY ($1) ORDER BY id FOR UPDATE";
 
 const BLOBS: &str = "
-    DELETE FROM blobs WHERE id = ANY ($1) AND NOT EXISTS (
-        SELECT FROM blob_refs WHERE blob_id = blobs.id)
+    DELETE FROM blobs WHERE id = ANY ($1) AND NOT (SELECT EXISTS (
+        SELECT FROM blob_refs WHERE blob_id = blobs.id))
     RETURNING true";
 
 /// One purge.

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use interzone_hub::ports::{Commit, Fence, StoreError, Wake, WorkClaim, WorkItem, WorkStore};
 use interzone_protocol::vocab::{TaskId, Timestamp};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -30,7 +31,7 @@ pub(super) const CLAIM: &str = concat!(
         free_at = ",
     now_or_server!("$3"),
     " + $5::bigint
-    FROM picked WHERE work.task_id = picked.task_id
+    WHERE work.task_id = ANY (ARRAY(SELECT task_id FROM picked))
     RETURNING work.task_id, agent, attempt, claim, priority, place"
 );
 
@@ -49,10 +50,13 @@ pub(super) struct Wanted<'c> {
 
 impl<'c> Wanted<'c> {
     pub(super) fn new(claim: &'c WorkClaim, clock: PostgresClock) -> Self {
-        let wanted = claim.wanted.iter();
-        let (agents, numbers) = wanted
-            .map(|(agent, number)| (agent.as_str(), limit(*number)))
-            .unzip();
+        // All is picked before anything is taken, so an agent that is named twice is asked for once.
+        let mut wanted: BTreeMap<&str, i64> = BTreeMap::new();
+        for (agent, number) in &claim.wanted {
+            let sum = wanted.entry(agent.as_str()).or_default();
+            *sum = sum.saturating_add(limit(*number));
+        }
+        let (agents, numbers) = wanted.into_iter().unzip();
         Self {
             agents,
             numbers,

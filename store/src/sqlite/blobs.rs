@@ -47,11 +47,14 @@ fn put_pieces(session: &Session<'_>, blob: i64, bytes: &[u8]) -> Outcome<()> {
 /// Removes a blob that nobody needs any more; answers how many that were.
 pub(super) fn remove(session: &Session<'_>, id: &[u8]) -> Outcome<u64> {
     let sql = "DELETE FROM blobs WHERE id = ?1 \
-        AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1) RETURNING row";
+        AND NOT EXISTS (SELECT 1 FROM blob_refs INDEXED BY blob_refs_blob WHERE blob = ?1) RETURNING row";
     let Some(row) = session.first(sql, [id], |row| Ok(row.get::<_, i64>(0)?))? else {
         return Ok(0);
     };
-    session.run("DELETE FROM blob_pieces WHERE blob = ?1", [row])?;
+    session.run(
+        "DELETE FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1",
+        [row],
+    )?;
     Ok(1)
 }
 
@@ -68,7 +71,7 @@ pub(super) fn get(connection: &Connection, id: &BlobId) -> Outcome<Option<BlobTe
 }
 
 fn get_pieces(connection: &Connection, blob: i64) -> Outcome<BlobText> {
-    let sql = "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob_pieces WHERE blob = ?1";
+    let sql = "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1";
     let length = first(connection, sql, [blob], |row| Ok(row.get::<_, i64>(0)?))?;
     let length = usize::try_from(length.unwrap_or(0)).unwrap_or(0);
     if length == 0 {
@@ -76,7 +79,7 @@ fn get_pieces(connection: &Connection, blob: i64) -> Outcome<BlobText> {
     }
     let bytes = with_few_pages(connection, || {
         let mut bytes = Vec::with_capacity(length);
-        let sql = "SELECT bytes FROM blob_pieces WHERE blob = ?1 ORDER BY row";
+        let sql = "SELECT bytes FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1 ORDER BY row";
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query([blob])?;
         while let Some(row) = rows.next()? {

@@ -6,8 +6,10 @@ use super::outbox;
 use super::schema;
 use super::work;
 use super::{Check, SqliteOptions};
+use crate::statements;
 use interzone_hub::ports::StoreError;
 use rusqlite::config::DbConfig;
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -63,6 +65,8 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened
         quick_check(&connection, &shown)?;
     }
     schema::migrate(&mut connection, version).map_err(refused)?;
+    drop_statistics(&connection).map_err(refused)?;
+    observe(&mut connection).map_err(refused)?;
     connection
         .execute("UPDATE meta SET value = 0 WHERE name = 'clean'", [])
         .map_err(refused)?;
@@ -83,11 +87,12 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened
 pub(super) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open_with_flags(path, flags)?;
+        let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(options.patience)?;
         connection.pragma_update(None, "query_only", true)?;
         connection.pragma_update(None, "cache_size", -kibibytes(options.reader_cache))?;
         keep_prepared(&connection)?;
+        observe(&mut connection)?;
         Ok(connection)
     };
     open().map_err(|error| refused(&error, &path.display().to_string()))
@@ -138,7 +143,7 @@ pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// A connection that waits for its turn, for a while.
-fn waiting(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn waiting(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<Connection> {
         let mut connection = Connection::open_with_flags(path, flags)?;
@@ -291,6 +296,34 @@ fn set_up(
         ))),
         Err(error) => Err(refused(&error, path)),
     }
+}
+
+/// Removes what `ANALYZE` has left. Earlier versions gathered statistics, also from tables with a single row, and with
+/// those the planner reads whole tables for years after. Without any, a plan depends on the schema alone.
+fn drop_statistics(connection: &Connection) -> rusqlite::Result<()> {
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sqlite\\_stat_' ESCAPE '\\'";
+    let mut statement = connection.prepare(sql)?;
+    let tables: Vec<String> = statement
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for table in tables {
+        // Changes the schema, so that every connection forgets what it has read of them.
+        connection.execute_batch(&format!("DROP TABLE {table}"))?;
+    }
+    Ok(())
+}
+
+/// Tells a test that observes which statements are run.
+fn observe(connection: &mut Connection) -> rusqlite::Result<()> {
+    let Some(observer) = statements::observer() else {
+        return Ok(());
+    };
+    let told = move |event: TraceEvent<'_>| {
+        if let TraceEvent::Stmt(statement, _) = event {
+            observer(&statement.sql());
+        }
+    };
+    connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(told))
 }
 
 /// Keeps statements ready. Without the guarantee, the engine looks at what is bound to `LIMIT` when it

@@ -8,7 +8,7 @@ use super::{blobs, events};
 use crate::codec::{column, word};
 use interzone_hub::{Purged, Retention};
 use interzone_protocol::vocab::Timestamp;
-use rusqlite::params;
+use rusqlite::{Params, params};
 
 /// Removes at most about `limit` things.
 pub(super) fn purge(
@@ -61,8 +61,8 @@ const TASKS: Kind = Kind {
         WHERE finished_at IS NOT NULL AND trimmed IN (0, 1) AND finished_at <= ?1 LIMIT ?2",
     parts: &[
         "DELETE FROM messages WHERE task_id = ?1",
-        "DELETE FROM artifacts WHERE task_id = ?1",
-        "DELETE FROM pushes WHERE task_id = ?1",
+        "DELETE FROM artifacts INDEXED BY sqlite_autoindex_artifacts_1 WHERE task_id = ?1",
+        "DELETE FROM pushes INDEXED BY sqlite_autoindex_pushes_1 WHERE task_id = ?1",
         "DELETE FROM questions WHERE task_id = ?1",
         "DELETE FROM feedback WHERE task_id = ?1",
         "DELETE FROM tasks WHERE id = ?1",
@@ -143,21 +143,26 @@ impl Sweep<'_, '_> {
     }
 
     fn outbox(&mut self, state: i64, before: i64) -> Outcome<()> {
-        let sql = "DELETE FROM outbox WHERE row IN (SELECT row FROM outbox \
-            INDEXED BY outbox_settled WHERE state > 0 AND state = ?1 AND settled_at <= ?2 LIMIT ?3)";
+        let found = "SELECT row FROM outbox INDEXED BY outbox_settled \
+            WHERE state > 0 AND state = ?1 AND settled_at <= ?2 LIMIT ?3";
         let values = params![state, before, column(self.left as u64)];
-        let removed = self.session.run(sql, values)?;
+        let removed = self.rows(found, values, "DELETE FROM outbox WHERE row = ?1")?;
         self.purged.outbox += self.spend(removed);
         Ok(())
     }
 
     fn acked(&mut self, before: i64) -> Outcome<()> {
-        let sql = "DELETE FROM acked WHERE (subscription_id, signal_id) IN \
-            (SELECT subscription_id, signal_id FROM acked INDEXED BY acked_at \
-             WHERE at <= ?1 LIMIT ?2)";
+        let sql = "SELECT subscription_id, signal_id FROM acked INDEXED BY acked_at \
+            WHERE at <= ?1 LIMIT ?2";
         let values = params![before, column(self.left as u64)];
-        let removed = self.session.run(sql, values)?;
-        self.purged.signals += self.spend(removed);
+        let found: Vec<[String; 2]> = self
+            .session
+            .all(sql, values, |row| Ok([row.get(0)?, row.get(1)?]))?;
+        for key in &found {
+            let sql = "DELETE FROM acked WHERE subscription_id = ?1 AND signal_id = ?2";
+            self.session.run(sql, key.each_ref())?;
+        }
+        self.purged.signals += self.spend(found.len());
         Ok(())
     }
 
@@ -206,28 +211,40 @@ impl Sweep<'_, '_> {
             INDEXED BY claims_expiry WHERE expires_at <= ?1 LIMIT ?2)";
         let quotas = "DELETE FROM quotas WHERE key IN (SELECT key FROM quotas \
             INDEXED BY quotas_full WHERE full_at <= ?1 LIMIT ?2)";
-        let records = "DELETE FROM records WHERE row IN (SELECT row FROM records \
-            INDEXED BY records_expiry WHERE expires_at <= ?1 LIMIT ?2)";
-        for sql in [claims, quotas, records] {
+        for sql in [claims, quotas] {
             let values = params![now, column(self.left as u64)];
             let removed = self.session.run(sql, values)?;
             self.purged.claims += self.spend(removed);
         }
+        let records = "SELECT row FROM records INDEXED BY records_expiry \
+            WHERE expires_at <= ?1 LIMIT ?2";
+        let values = params![now, column(self.left as u64)];
+        let removed = self.rows(records, values, "DELETE FROM records WHERE row = ?1")?;
+        self.purged.claims += self.spend(removed);
         Ok(())
     }
 
     /// Pairs that are too old, and the oldest of those that are too many: their rows are numbered.
     fn pairs(&mut self, before: i64, most: u64) -> Outcome<()> {
-        let old = "DELETE FROM pairs WHERE row IN (SELECT row FROM pairs \
-            INDEXED BY pairs_age WHERE at <= ?1 LIMIT ?2)";
-        let many = "DELETE FROM pairs WHERE row IN (SELECT row FROM pairs \
-            WHERE row <= (SELECT max(row) FROM pairs) - ?1 ORDER BY row LIMIT ?2)";
-        for (sql, bound) in [(old, before), (many, column(most))] {
+        let old = "SELECT row FROM pairs INDEXED BY pairs_age WHERE at <= ?1 LIMIT ?2";
+        let many = "SELECT row FROM pairs WHERE row <= (SELECT max(row) FROM pairs) - ?1 \
+            ORDER BY row LIMIT ?2";
+        for (found, bound) in [(old, before), (many, column(most))] {
             let values = params![bound, column(self.left as u64)];
-            let removed = self.session.run(sql, values)?;
+            let removed = self.rows(found, values, "DELETE FROM pairs WHERE row = ?1")?;
             self.purged.pairs += self.spend(removed);
         }
         Ok(())
+    }
+
+    /// Removes the rows that a statement finds, one by one; answers how many. In one statement no index can be named for
+    /// the rows that are removed, and a planner that is misled reads all of them.
+    fn rows(&self, found: &str, values: impl Params, remove: &str) -> Outcome<usize> {
+        let rows: Vec<i64> = self.session.all(found, values, |row| Ok(row.get(0)?))?;
+        for row in &rows {
+            self.session.run(remove, [row])?;
+        }
+        Ok(rows.len())
     }
 
     fn ids(&self, sql: &str, before: i64) -> Outcome<Vec<String>> {

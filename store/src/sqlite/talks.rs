@@ -20,9 +20,9 @@ macro_rules! question_columns {
 }
 
 /// The latest questions before a place, by anybody or by one.
-const LATEST: &str = "SELECT number, team, channel, thread FROM questions \
+const LATEST: &str = "SELECT number, team, channel, thread, task_id FROM questions \
     WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
-const LATEST_OF_ONE: &str = "SELECT number, team, channel, thread FROM questions \
+const LATEST_OF_ONE: &str = "SELECT number, team, channel, thread, task_id FROM questions \
     INDEXED BY questions_of_asker WHERE asker = ?3 AND number < ?1 ORDER BY number DESC LIMIT ?2";
 
 /// Whether a thread was on an earlier page of the list.
@@ -47,13 +47,15 @@ const CONVERSATION: &str = concat!(
         AND c.channel = q.channel AND c.thread = q.thread LIMIT ?2))",
     opinions!(1),
     opinions!(0),
-    " FROM questions AS q CROSS JOIN tasks AS t ON t.id = q.task_id WHERE q.number = ?1"
+    " FROM questions AS q INDEXED BY sqlite_autoindex_questions_1 \
+     CROSS JOIN tasks AS t INDEXED BY sqlite_autoindex_tasks_1 ON t.id = q.task_id WHERE q.task_id = ?1"
 );
 
 const OF_THREAD: &str = concat!(
     "SELECT ",
     question_columns!(),
-    " FROM questions AS q INDEXED BY questions_of_thread CROSS JOIN tasks AS t ON t.id = q.task_id \
+    " FROM questions AS q INDEXED BY questions_of_thread \
+     CROSS JOIN tasks AS t INDEXED BY sqlite_autoindex_tasks_1 ON t.id = q.task_id \
      WHERE q.team = ?1 AND q.channel = ?2 AND q.thread = ?3 AND q.number < ?4 \
      ORDER BY q.number DESC LIMIT ?5"
 );
@@ -61,7 +63,8 @@ const OF_THREAD: &str = concat!(
 const OF_TASK: &str = concat!(
     "SELECT ",
     question_columns!(),
-    " FROM questions AS q CROSS JOIN tasks AS t ON t.id = q.task_id WHERE q.task_id = ?1"
+    " FROM questions AS q INDEXED BY sqlite_autoindex_questions_1 \
+     CROSS JOIN tasks AS t INDEXED BY sqlite_autoindex_tasks_1 ON t.id = q.task_id WHERE q.task_id = ?1"
 );
 
 /// What is newer stays, and counts as kept.
@@ -184,21 +187,26 @@ fn conversations(connection: &Connection, query: &TalkQuery) -> Outcome<Conversa
             let is_seen =
                 query.before.is_some() && first(connection, SEEN, values, |_| Ok(()))?.is_some();
             if !is_seen {
-                last.push(number);
+                last.push(row.get::<_, String>(4)?);
             }
         }
     }
     let counted = column(Conversation::COUNTED);
     let mut found = Vec::with_capacity(last.len());
-    for number in last {
-        found.extend(first(connection, CONVERSATION, [number, counted], |row| {
-            Ok(Conversation {
-                last: question(row)?,
-                questions: count("a talk", row.get(9)?)?,
-                good: count("a talk", row.get(10)?)?,
-                bad: count("a talk", row.get(11)?)?,
-            })
-        })?);
+    for task_id in last {
+        found.extend(first(
+            connection,
+            CONVERSATION,
+            params![task_id, counted],
+            |row| {
+                Ok(Conversation {
+                    last: question(row)?,
+                    questions: count("a talk", row.get(9)?)?,
+                    good: count("a talk", row.get(10)?)?,
+                    bad: count("a talk", row.get(11)?)?,
+                })
+            },
+        )?);
     }
     transaction.finish()?;
     let next = next.map(|next| count("a talk", next)).transpose()?;

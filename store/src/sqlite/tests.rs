@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 mod blobs;
 mod coherence;
 mod events;
+mod failure;
 mod first;
 mod groups;
 mod log;

@@ -160,22 +160,22 @@ fn read_subscription(row: &Row<'_>) -> Outcome<Subscription> {
 
 fn list(connection: &Connection, query: &SubscriptionQuery) -> Outcome<(Vec<Subscription>, u64)> {
     let transaction = connection.unchecked_transaction()?;
-    let condition = match (&query.owner, query.state) {
-        (Some(_), Some(_)) => "owner = ?1 AND state = ?2",
-        (Some(_), None) => "owner = ?1 AND ?2 IS NULL",
-        (None, Some(_)) => "?1 IS NULL AND state = ?2",
-        (None, None) => "?1 IS NULL AND ?2 IS NULL",
+    let found_by = match (&query.owner, query.state) {
+        (Some(_), Some(_)) => "INDEXED BY subscriptions_owner WHERE owner = ?1 AND state = ?2",
+        (Some(_), None) => "INDEXED BY subscriptions_owner WHERE owner = ?1 AND ?2 IS NULL",
+        (None, Some(_)) => "INDEXED BY subscriptions_state WHERE ?1 IS NULL AND state = ?2",
+        (None, None) => "INDEXED BY subscriptions_age WHERE ?1 IS NULL AND ?2 IS NULL",
     };
     let owner = query.owner.as_ref().map(|owner| owner.as_str());
     let state = query.state.map(SubscriptionState::name);
     let sql = format!(
-        "SELECT {} FROM subscriptions WHERE {condition} ORDER BY created_at, row LIMIT ?3 OFFSET ?4",
+        "SELECT {} FROM subscriptions {found_by} ORDER BY created_at, row LIMIT ?3 OFFSET ?4",
         subscription_columns!()
     );
     let (limit, offset) = (column(query.limit as u64), column(query.offset as u64));
     let values = params![owner, state, limit, offset];
     let found = all(connection, &sql, values, read_subscription)?;
-    let sql = format!("SELECT count(*) FROM subscriptions WHERE {condition}");
+    let sql = format!("SELECT count(*) FROM subscriptions {found_by}");
     let total = first(connection, &sql, params![owner, state], |row| {
         Ok(count("subscriptions", row.get(0)?)?)
     })?;

@@ -45,9 +45,8 @@ impl Upkeep for SqliteStore {
         self.writer
             .outside(|session| {
                 let connection = session.connection;
-                // A small sample of every index is enough to plan by.
-                drain(connection, "PRAGMA analysis_limit = 400")?;
-                drain(connection, "PRAGMA optimize")?;
+                // No `PRAGMA optimize`: every statement has its plan without statistics, and those of a young
+                // database mislead the planner for as long as they stay.
                 drain(connection, &format!("PRAGMA incremental_vacuum({PAGES})"))?;
                 drain(connection, "PRAGMA wal_checkpoint(PASSIVE)")
             })

@@ -6,9 +6,10 @@
 //! one fails later, the group is rolled back and done again with a savepoint for each job.
 
 use super::cache::TaskCache;
+use super::failure::Disk;
 use super::fault::{Outcome, closed};
-use super::job::{Call, Counters, Job, Session};
-use super::open::LockFile;
+use super::job::{Call, Job, Session};
+use super::open::Opened;
 use super::queue::Queue;
 use copier::Copier;
 use desk::Desk;
@@ -50,10 +51,9 @@ impl Writer {
     /// Starts the thread, and the one that copies the log for it. It keeps the lock, and ends after the
     /// readers that it is given.
     pub(super) fn start(
-        connection: Connection,
+        opened: Opened,
         copier: (Connection, File),
-        counters: Counters,
-        lock: LockFile,
+        disk: Disk,
         wakes: broadcast::Sender<Wake>,
         cache: Arc<TaskCache>,
         readers: impl FnOnce() + Send + 'static,
@@ -65,7 +65,13 @@ impl Writer {
             busy_since: AtomicU64::new(0),
             groups: AtomicU64::new(0),
         });
-        let log = Log::new(Copier::start(copier.0, copier.1)?);
+        let log = Log::new(Copier::start(copier.0, copier.1)?, disk);
+        let Opened {
+            lock,
+            connection,
+            counters,
+            ..
+        } = opened;
         let desk = Desk::new(shared.clone(), connection, counters, cache, log);
         let thread = std::thread::Builder::new()
             .name("interzone-store".to_owned())

@@ -1,5 +1,6 @@
 //! The engines under test: an empty store for each test, more handles on it, and its end.
 
+use crate::plans;
 use interzone_hub::ports::Store;
 use interzone_hub::{IdSource, RandomIds};
 use interzone_protocol::vocab::Timestamp;
@@ -28,6 +29,7 @@ enum Place {
 
 impl Engine {
     pub(crate) fn sqlite() -> Self {
+        plans::observe();
         Self(Arc::new(Place::Sqlite {
             folder: Folder::new("contract"),
             open: Mutex::new(None),
@@ -35,22 +37,30 @@ impl Engine {
     }
 
     pub(crate) async fn postgres() -> Self {
+        plans::observe();
         Self(Arc::new(Place::Postgres {
             url: postgres_url(),
             schema: format!("test_{:016x}", RandomIds.random()),
         }))
     }
 
-    /// Runs a test and clears away what it left, also when it failed.
+    /// Runs a test, looks at the plans of all statements that it caused, and clears away what it left, also when it
+    /// failed.
     pub(crate) async fn run<T>(self, test: impl FnOnce(Self) -> T)
     where
         T: Future<Output = ()> + Send + 'static,
     {
         let outcome = tokio::spawn(test(self.clone())).await;
+        let refused = match (&outcome, &*self.0) {
+            (Err(_), _) => Vec::new(),
+            (Ok(()), Place::Sqlite { folder, .. }) => plans::sqlite::check(&folder.file()),
+            (Ok(()), Place::Postgres { url, schema }) => plans::postgres::check(url, schema).await,
+        };
         self.remove().await;
         if let Err(error) = outcome {
             resume_unwind(error.into_panic());
         }
+        assert!(refused.is_empty(), "{}", refused.join("\n"));
     }
 
     /// A handle on the store: for PostgreSQL, a node of its own.

@@ -28,6 +28,8 @@ macro_rules! contract {
 }
 
 #[cfg(test)]
+mod backup;
+#[cfg(test)]
 mod births;
 #[cfg(test)]
 mod blobs;
@@ -57,6 +59,8 @@ mod outbox;
 mod outbox_groups;
 #[cfg(test)]
 mod pairs;
+#[cfg(test)]
+mod plans;
 #[cfg(test)]
 mod quotas;
 #[cfg(test)]

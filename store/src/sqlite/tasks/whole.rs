@@ -145,7 +145,7 @@ pub(super) fn artifacts(
     id: &TaskId,
     length: &mut usize,
 ) -> Outcome<Vec<Packed<Artifact>>> {
-    let sql = "SELECT body FROM artifacts WHERE task_id = ?1 ORDER BY position";
+    let sql = "SELECT body FROM artifacts INDEXED BY sqlite_autoindex_artifacts_1 WHERE task_id = ?1 ORDER BY position";
     all(connection, sql, [id.as_str()], |row| {
         let body = text(row, 0)?;
         *length += body.len();

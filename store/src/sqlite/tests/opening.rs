@@ -239,3 +239,38 @@ fn migrations_start_where_a_database_is() {
     // Nothing is left to do, and nothing is done twice.
     schema::migrate(&mut connection, schema::newest()).unwrap();
 }
+
+/// The tables of statistics that a file has.
+fn statistics(folder: &Folder) -> i64 {
+    number(
+        folder,
+        "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'",
+    )
+}
+
+#[tokio::test]
+async fn statistics_of_an_earlier_version_are_removed() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.commit(whole("t")).await.unwrap();
+    store.close().await;
+    // As housekeeping left them, with one task stored.
+    let connection = Connection::open(folder.file()).unwrap();
+    connection.execute_batch("ANALYZE").unwrap();
+    drop(connection);
+    assert!(statistics(&folder) > 0);
+    let store = folder.open().await;
+    assert_eq!(statistics(&folder), 0);
+    store.commit(whole("u")).await.unwrap();
+    assert!(store.task(&task("t").id).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn housekeeping_gathers_no_statistics() {
+    use interzone_hub::ports::Upkeep;
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.commit(whole("t")).await.unwrap();
+    store.tidy_up().await.unwrap();
+    assert_eq!(statistics(&folder), 0);
+}

@@ -1,7 +1,6 @@
 //! The thread that copies the log into the database while the writer goes on writing. When to copy is
 //! the log's business; here is only the copy.
 
-use crate::sqlite::fault::Fault;
 use interzone_hub::ports::StoreError;
 use rusqlite::Connection;
 use std::fs::File;
@@ -14,7 +13,7 @@ pub(super) enum Copied {
     /// What could be copied is on the disk.
     Well,
     /// It was not copied, and the log counts none of it as copied.
-    Not(StoreError),
+    Not(rusqlite::Error),
     /// The log counts it as copied, and it may not be on the disk.
     Perhaps(std::io::Error),
 }
@@ -128,7 +127,7 @@ pub(super) fn copy(connection: &Connection, database: &File) -> Copied {
         .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")
         .and_then(|mut copy| copy.query_row([], |_| Ok(())));
     match copied {
-        Err(error) => Copied::Not(Fault::from(error).into()),
+        Err(error) => Copied::Not(error),
         Ok(()) => database
             .sync_data()
             .map_or_else(Copied::Perhaps, |()| Copied::Well),

@@ -157,6 +157,7 @@ impl Desk {
             }
             Err(fault) => {
                 let harmless = fault.left_nothing_whole();
+                self.log.judge(&fault);
                 let mut error = StoreError::from(fault);
                 if !harmless && !self.bury_the_tail() {
                     let why = "the disk took neither the write nor its undoing";

@@ -6,10 +6,12 @@
 //! on. So when a log is long and little of it is left, the writer copies that rest itself.
 
 use super::copier::{Copied, Copier};
+use crate::sqlite::failure::Disk;
 use crate::sqlite::fault::Fault;
 use interzone_hub::ports::StoreError;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,8 @@ const LONG_LOG: i64 = 4_000;
 /// Pages of log after which readers are waited for, so that it can begin anew (64 MiB). They end
 /// soon, and those that come meanwhile do not need the log.
 const TOO_LONG_LOG: i64 = 16_000;
+/// How long readers are waited for then. A backup reads for longer, so the next wait comes a [`LONG_LOG`] later.
+const READERS_END: Duration = Duration::from_millis(200);
 /// Pages that the writer copies itself while others wait: about what a group writes.
 const REST: i64 = 128;
 /// Pages after which the writer tries again, if somebody read the log when it could have begun anew.
@@ -35,6 +39,7 @@ const AGAIN: i64 = 256;
 /// The log, as the writer sees it.
 pub(super) struct Log {
     copier: Copier,
+    disk: Disk,
     /// Changes since its length was last looked at.
     unchecked: u64,
     /// Whether it may hold something that is not in the database yet.
@@ -42,14 +47,16 @@ pub(super) struct Log {
     /// Why it could not be copied. Until it can be, nothing is added to it: a log that takes all the
     /// room there is would leave none for the copy, and never get shorter.
     stuck: Option<StoreError>,
-    /// Whether something that counts as copied may not be on the disk. The engine would not copy it
-    /// again, and forget the log; the next start copies all of it.
-    doubtful: bool,
+    /// Whether the disk has failed. Something that counts as copied may not be on it: the engine would not copy
+    /// that again, and forget the log. So nothing is copied any more; the next start copies all of it.
+    failed: bool,
     /// The most pages there have been room for, once the disk was found to be full: later logs stay
     /// below, so that the room they leave is there for the database.
     room: i64,
     /// How long the log is when the writer next copies a rest itself.
     next_rest: i64,
+    /// How long the log is when readers are next waited for.
+    next_restart: i64,
 }
 
 /// Lengths in pages.
@@ -60,15 +67,17 @@ struct Lengths {
 }
 
 impl Log {
-    pub(super) fn new(copier: Copier) -> Self {
+    pub(super) fn new(copier: Copier, disk: Disk) -> Self {
         Self {
             copier,
+            disk,
             unchecked: 0,
             uncopied: true,
             stuck: None,
-            doubtful: false,
+            failed: false,
             room: i64::MAX,
             next_rest: 0,
+            next_restart: TOO_LONG_LOG,
         }
     }
 
@@ -111,10 +120,11 @@ impl Log {
         let limit = lengths.database.clamp(SHORT_LOG, LONG_LOG);
         let (late, rest) = (log - limit, log - copied);
         if late < 0 {
-            self.next_rest = 0;
+            (self.next_rest, self.next_restart) = (0, TOO_LONG_LOG);
         }
-        if log >= TOO_LONG_LOG {
-            self.run(connection, "PRAGMA wal_checkpoint(RESTART)");
+        if log >= self.next_restart {
+            self.next_restart = log + LONG_LOG;
+            self.restart(connection);
         } else if log >= self.room {
             self.copy(connection);
         } else if late < 0 {
@@ -158,30 +168,71 @@ impl Log {
         self.run(connection, "PRAGMA wal_checkpoint(PASSIVE)");
     }
 
+    /// Copies all of it and waits for readers, for a short while, so that it can begin again from its start.
+    fn restart(&mut self, connection: &Connection) {
+        let usual = connection.pragma_query_value(None, "busy_timeout", |row| row.get::<_, u32>(0));
+        let Ok(usual) = usual.map(|millis| Duration::from_millis(millis.into())) else {
+            return self.copy(connection);
+        };
+        let set = connection.busy_timeout(READERS_END);
+        self.run(connection, "PRAGMA wal_checkpoint(RESTART)");
+        if let Err(error) = set.and_then(|()| connection.busy_timeout(usual)) {
+            tracing::warn!(%error, "the time to wait for others could not be set");
+        }
+    }
+
     /// Copies here and now. There is one copy at a time, so the copier's comes first.
     fn run(&mut self, connection: &Connection, sql: &str) {
         let report = self.copier.wait();
         self.heed(report);
-        if self.doubtful {
+        if self.failed {
             return;
         }
         let copied = connection
             .prepare_cached(sql)
             .and_then(|mut copy| copy.query_row([], |_| Ok(())));
-        let stuck = copied.err();
-        self.stuck = stuck.map(|error| StoreError::from(Fault::from(error)));
+        match copied {
+            Ok(()) => self.stuck = None,
+            // Part of the log may be copied and not synced, and the engine does not know which.
+            Err(error) if self.disk.is_failed_by(&error) => {
+                self.fail(&format!(
+                    "the log could not be copied into the database: {error}"
+                ));
+            }
+            Err(error) => self.stuck = Some(Fault::from(error).into()),
+        }
         self.warn();
+    }
+
+    /// Looks at what made a commit fail: after a failure of the disk nothing more is added or copied.
+    pub(super) fn judge(&mut self, fault: &Fault) {
+        if let Fault::Engine(error) = fault
+            && self.disk.is_failed_by(error)
+        {
+            self.fail(&format!(
+                "a commit could not be written to the log: {error}"
+            ));
+        }
+    }
+
+    fn fail(&mut self, reason: &str) {
+        self.failed = true;
+        let why = "the disk failed, and the process ends so that it can be started again";
+        self.stuck = Some(StoreError::Unavailable(why.to_owned()));
+        self.disk.fail(reason);
     }
 
     fn heed(&mut self, report: Option<Copied>) {
         match report {
             None | Some(Copied::Well) => return,
-            Some(Copied::Not(error)) => self.stuck = Some(error),
+            Some(Copied::Not(error)) if self.disk.is_failed_by(&error) => {
+                self.fail(&format!(
+                    "the log could not be copied into the database: {error}"
+                ));
+            }
+            Some(Copied::Not(error)) => self.stuck = Some(Fault::from(error).into()),
             Some(Copied::Perhaps(error)) => {
-                tracing::error!(%error, "the database was not synced");
-                let why = "the disk does not keep the database: look at the disk, then start again";
-                self.stuck = Some(StoreError::Unusable(why.to_owned()));
-                self.doubtful = true;
+                self.fail(&format!("the database could not be synced: {error}"));
             }
         }
         self.warn();
@@ -199,10 +250,10 @@ impl Log {
         let report = self.copier.wait();
         self.heed(report);
         self.copier.end();
-        if self.doubtful {
+        if self.failed {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         }
-        Ok(!self.doubtful)
+        Ok(!self.failed)
     }
 }
 

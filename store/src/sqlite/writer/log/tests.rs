@@ -1,8 +1,10 @@
 //! Tests of the log, step by step: who copies it, when it begins anew, and what becomes of a copy that
 //! fails.
 
-use super::{AGAIN, CHANGES, Copier, Log, REST, SHORT_LOG, TOO_LONG_LOG, lengths};
+use super::{AGAIN, CHANGES, Copier, LONG_LOG, Log, REST, SHORT_LOG, TOO_LONG_LOG, lengths};
 use crate::sqlite::SqliteOptions;
+use crate::sqlite::failure::Disk;
+use crate::sqlite::fault::Fault;
 use crate::sqlite::open;
 use crate::sqlite::tests::Folder;
 use crate::sqlite::writer::copier::copy;
@@ -50,7 +52,7 @@ impl Written {
         connection
             .execute_batch("CREATE TABLE ballast (x); INSERT INTO ballast VALUES (NULL)")
             .unwrap();
-        let mut log = Log::new(copier);
+        let mut log = Log::new(copier, Disk::new(&opened.path));
         log.copy(&connection);
         Self {
             connection,
@@ -244,7 +246,7 @@ fn what_may_not_be_on_the_disk_stays_in_the_log() {
     written.hear();
     for _ in 0..2 {
         let refused = written.log.refuses(&written.connection);
-        assert!(matches!(refused, Some(StoreError::Unusable(_))));
+        assert!(matches!(refused, Some(StoreError::Unavailable(_))));
     }
     let long = written.log();
     assert!(!written.log.end(&written.connection).unwrap());
@@ -256,4 +258,85 @@ fn what_may_not_be_on_the_disk_stays_in_the_log() {
     let lengths = lengths(&opened.connection).unwrap();
     assert_eq!(lengths.copied, 0);
     assert!(lengths.log >= long);
+}
+
+/// An error of the engine as it comes from a commit or a checkpoint.
+fn engine_error(extended_code: i32) -> Fault {
+    let code = rusqlite::ffi::Error::new(extended_code);
+    Fault::Engine(rusqlite::Error::SqliteFailure(code, None))
+}
+
+#[test]
+fn failed_sync_of_a_commit_ends_all_writing_and_copying() {
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    written.step();
+    let before = written.rest();
+    assert!(before > 0);
+    written
+        .log
+        .judge(&engine_error(rusqlite::ffi::SQLITE_IOERR_FSYNC));
+    let refused = written.log.refuses(&written.connection);
+    assert!(matches!(refused, Some(StoreError::Unavailable(_))));
+    // Neither on the way nor at the end.
+    written.log.copy_while_idle(&written.connection);
+    assert!(!written.log.end(&written.connection).unwrap());
+    assert_eq!(written.rest(), before);
+}
+
+#[test]
+fn full_disk_or_long_file_is_no_failed_disk() {
+    use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    for code in [SQLITE_FULL, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE] {
+        written.log.judge(&engine_error(code));
+        assert!(written.log.refuses(&written.connection).is_none(), "{code}");
+    }
+    // Nothing stays of what was written to find out.
+    let names = std::fs::read_dir(folder.file().parent().unwrap()).unwrap();
+    let probes = names.filter(|name| {
+        let name = name.as_ref().unwrap().file_name();
+        name.to_string_lossy().ends_with(".probe")
+    });
+    assert_eq!(probes.count(), 0);
+}
+
+#[test]
+fn failed_write_on_a_disk_that_takes_nothing_is_a_failed_disk() {
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    // A folder in its place: no file of that name can be written.
+    std::fs::create_dir(folder.file().with_file_name("store.db.probe")).unwrap();
+    let error = engine_error(rusqlite::ffi::SQLITE_IOERR_WRITE);
+    written.log.judge(&error);
+    let refused = written.log.refuses(&written.connection);
+    assert!(matches!(refused, Some(StoreError::Unavailable(_))));
+}
+
+#[test]
+fn reader_that_stays_is_waited_for_once_in_a_while() {
+    let folder = Folder::new();
+    let mut written = Written::new(&folder);
+    let reader = open::reader(&folder.file(), &SqliteOptions::default()).unwrap();
+    reader
+        .execute_batch("BEGIN; SELECT count(*) FROM ballast")
+        .unwrap();
+    let mut waits = 0;
+    while written.log() < TOO_LONG_LOG + LONG_LOG / 2 {
+        let before = written.log.next_restart;
+        written.step();
+        let report = written.log.copier.wait();
+        written.log.heed(report);
+        waits += usize::from(written.log.next_restart > before);
+    }
+    assert_eq!(waits, 1);
+    // What is there when it ends is soon done with.
+    drop(reader);
+    let long = written.log();
+    while written.log() >= long {
+        written.step();
+        assert!(written.log() < TOO_LONG_LOG + 2 * LONG_LOG);
+    }
+    assert_eq!(written.log.next_restart, TOO_LONG_LOG);
 }
