@@ -99,8 +99,7 @@ pub struct WorkClaim {
     pub now: Timestamp,
     /// How long the leases last.
     pub lease: Duration,
-    /// Claims that this node still works at. They are never claimed again by this request, even if
-    /// their leases are over.
+    /// Claims that this node works at: not claimed again, even if their leases are over.
     pub running: Vec<u64>,
 }
 
@@ -164,8 +163,7 @@ pub trait WorkStore: Send + Sync {
     ) -> Result<bool>;
 
     /// Frees tasks that this node claimed and no longer works at, without a word on what became of
-    /// them: they can be claimed at once, and the attempt counts. Claims that are not held are left
-    /// out.
+    /// them: they can be claimed at once, and the attempt counts.
     async fn abandon_work(&self, claims: &[Fence]) -> Result<()>;
 
     /// How many tasks wait, due or not, and how many are held, at this moment.
@@ -183,8 +181,7 @@ pub struct OutboxClaim {
     pub hold: Duration,
     /// At most this many.
     pub limit: usize,
-    /// Entries that this node still carries. They are never claimed again by this request, even if
-    /// their hold is over.
+    /// Entries that this node carries: not claimed again, even if their hold is over.
     pub carrying: Vec<DeliveryId>,
 }
 
@@ -231,9 +228,8 @@ pub trait OutboxStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool>;
 
-    /// Frees entries that this node claimed and no longer carries, without a word on what became of
-    /// them: they are due at once, and the attempt counts. Attempts that are not the latest, or are
-    /// settled, are left out.
+    /// Frees entries that this node claimed and no longer carries, as [`WorkStore::abandon_work`]
+    /// does. Attempts that are not the latest, or are settled, are left out.
     async fn abandon_outbox(&self, attempts: &[(DeliveryId, u32)], now: Timestamp) -> Result<()>;
 
     /// How long it is until the next entry of these channels is due or its hold is over; zero if one

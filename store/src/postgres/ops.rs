@@ -24,7 +24,6 @@ pub(super) enum IfNone {
     Claimed(String),
 }
 
-/// A step of a commit.
 pub(super) type Checked<'a> = (Step<'a>, IfNone);
 
 macro_rules! params {
