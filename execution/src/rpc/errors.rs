@@ -135,8 +135,20 @@ fn plain(error: &HubError) -> WireError {
 fn store(error: &StoreError) -> WireError {
     match store_word(error) {
         (word, true) => unavailable(word),
+        (word, false) if matches!(error, StoreError::InDoubt(_)) => unconfirmed(word),
         (word, false) => internal(word),
     }
+}
+
+/// The store went away in the middle of a write. No `retryAfter`: a caller that repeats it may do it twice.
+fn unconfirmed(word: &'static str) -> WireError {
+    WireError::new(
+        ErrorCode::INTERNAL_ERROR,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Service unavailable; it is not known whether this was done",
+        word,
+    )
+    .with(json!({zone::ERROR_CODE: "unavailable"}))
 }
 
 /// What is wrong with the store, for the log, and whether it will be right again.

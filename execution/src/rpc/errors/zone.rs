@@ -4,6 +4,7 @@
 use super::{WireError, echo, store_word};
 use axum::http::StatusCode;
 use interzone_hub::HubError;
+use interzone_hub::ports::StoreError;
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp;
 use interzone_protocol::zone::{ErrorWord, codes};
@@ -52,6 +53,8 @@ pub(super) fn of(error: &HubError) -> WireError {
         HubError::Stopped => internal("stopped"),
         HubError::Store(error) => match store_word(error) {
             (word, true) => unavailable(word),
+            // Whether it was written is not known, but a repetition finds the same task.
+            (word, false) if matches!(error, StoreError::InDoubt(_)) => unavailable(word),
             (word, false) => internal(word),
         },
         // Streams and subscriptions have no method between the zones.
