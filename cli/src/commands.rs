@@ -4,6 +4,7 @@
 
 mod accounts;
 mod ask;
+mod backup;
 mod call;
 mod check;
 mod completions;
@@ -36,7 +37,8 @@ use clap::{Parser, Subcommand};
     after_help = "\
 Begin with `interzone up`. `interzone COMMAND --help` tells more about a command.
 
-Exit codes: 0 done, 1 failure, 2 usage, 3 unreachable, 4 refused, 5 timeout."
+Exit codes: 0 done, 1 failure, 2 usage, 3 unreachable, 4 refused, 5 timeout,
+6 the disk of the store failed (start it again)."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -69,6 +71,7 @@ enum Command {
     Client(accounts::Client),
     Person(accounts::Person),
     Check(check::Check),
+    Backup(backup::Backup),
     Doctor(doctor::Doctor),
     Health(health::Health),
     Completions(completions::Completions),
@@ -112,6 +115,7 @@ impl Cli {
             Command::Client(client) => runtime::run(client.run(format)),
             Command::Person(person) => runtime::run(person.run(format)),
             Command::Check(check) => check.run(format),
+            Command::Backup(backup) => runtime::run(backup.run(format)),
             Command::Doctor(doctor) => runtime::run(doctor.run(format)),
             Command::Health(health) => runtime::run(health.run(format)),
             Command::Completions(completions) => completions.run(),

@@ -27,6 +27,8 @@ pub(crate) enum Exit {
     Refused,
     /// It took too long.
     TimedOut,
+    /// The disk of the store failed; the process is to be started again.
+    StoreFailed,
 }
 
 impl From<Exit> for ExitCode {
@@ -38,6 +40,7 @@ impl From<Exit> for ExitCode {
             Exit::Unreachable => 3,
             Exit::Refused => 4,
             Exit::TimedOut => 5,
+            Exit::StoreFailed => 6,
         })
     }
 }
@@ -130,6 +133,7 @@ impl Failure {
             | Self::Profile(_)
             | Self::Misuse(_)
             | Self::Save(..) => Exit::Misuse,
+            Self::Start(StartError::StoreFailed(_)) => Exit::StoreFailed,
             Self::Start(_) | Self::Runtime(_) => Exit::No,
             Self::Lacks { .. } => Exit::Refused,
             Self::TooSlow(_) => Exit::TimedOut,

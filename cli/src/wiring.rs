@@ -18,7 +18,7 @@ mod works;
 pub(crate) use error::StartError;
 pub(crate) use identity::scopes;
 pub(crate) use signals::Signals;
-pub(crate) use store::{records, store_is_current};
+pub(crate) use store::{backup, records, store_is_current};
 pub(crate) use verification::{Verifying, whose_token, workspaces, zone_client, zone_scopes};
 
 use crate::config::{Config, LogConfig, LogFormat, TlsConfig};
@@ -219,6 +219,11 @@ impl Running {
     /// How callers reach it.
     pub(crate) fn public_url(&self) -> &str {
         &self.url
+    }
+
+    /// Waits until its store cannot go on in this process, and says why.
+    pub(crate) fn store_failed(&self) -> impl Future<Output = String> + Send + use<> {
+        self.store.failed()
     }
 
     /// An address that signs in whoever opens it first, if there is a console.

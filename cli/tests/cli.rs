@@ -14,6 +14,9 @@ mod packing;
 mod servers;
 #[path = "cli/slack.rs"]
 mod slack;
+#[cfg(unix)]
+#[path = "cli/store.rs"]
+mod store;
 #[path = "cli/streams.rs"]
 mod streams;
 #[cfg(unix)]

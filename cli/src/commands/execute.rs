@@ -59,6 +59,6 @@ async fn serve(config: Config, format: Format) -> Result<Exit, Failure> {
         Format::Text => writeln!(out, "interzone: execution zone ready at {url}"),
         Format::Json => output::write_json(out, &json!({"url": url})),
     })?;
-    signals.then(zone.wind_up()).await?;
+    signals.then(zone.store_failed(), zone.wind_up()).await?;
     Ok(Exit::Done)
 }

@@ -203,11 +203,18 @@ impl Up {
             Format::Json => output::write_json(out, &screen),
             Format::Text => screen.write(out),
         })?;
+        let (execution, verification) = (zone.store_failed(), chat.store_failed());
+        let store_failed = async {
+            tokio::select! {
+                reason = execution => reason,
+                reason = verification => reason,
+            }
+        };
         let wind_up = async {
             chat.wind_up().await;
             zone.wind_up().await;
         };
-        signals.then(wind_up).await?;
+        signals.then(store_failed, wind_up).await?;
         if format == Format::Text {
             screen::stopped(&self.folder);
         }

@@ -48,6 +48,6 @@ async fn serve(config: VerifyConfig, format: Format) -> Result<Exit, Failure> {
         Format::Text => writeln!(out, "interzone: verification zone ready at {url}"),
         Format::Json => output::write_json(out, &json!({"url": url})),
     })?;
-    signals.then(zone.wind_up()).await?;
+    signals.then(zone.store_failed(), zone.wind_up()).await?;
     Ok(Exit::Done)
 }

@@ -3,6 +3,7 @@
 use super::error::ConfigError;
 use super::section::Section;
 use super::zone::{HAS_A_DEFAULT, count, text};
+use super::{Layers, open, variables};
 use interzone_edge::Secret;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,19 @@ impl StoreConfig {
             schema: String::new(),
             ca: None,
         }
+    }
+
+    /// Reads where a zone of either kind keeps everything, and nothing else: a backup need not be able to
+    /// read the other secrets.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in that section is wrong.
+    pub(crate) fn load(file: &Path) -> Result<Self> {
+        let (text, folder) = open(file)?;
+        let store = Layers::read(&text, variables()).and_then(|Layers { table, .. }| {
+            Self::read(Section::whole(table, folder).section("store")?, folder)
+        });
+        store.map_err(|error| error.in_file(file.to_owned()))
     }
 
     pub(super) fn read(mut section: Section<'_>, folder: &Path) -> Result<Self> {

@@ -323,7 +323,7 @@ pub(super) const LOGGED: Told = &[
     ),
     (
         "store_unavailable",
-        "**The database cannot be reached.** It goes on by itself when it is back.",
+        "**The database cannot be reached.** It goes on by itself when it is back. With SQLite, the disk may have [failed](../operations.md#a-disk-that-fails); then the process ends, to be started again.",
     ),
     (
         "store_in_doubt",

@@ -105,6 +105,10 @@ pub(crate) enum StartError {
     },
     #[error("signals cannot be listened for: {0}")]
     Signals(#[source] io::Error),
+    #[error(
+        "the store failed, so this process ends: {0}; look at the disk, then start it again: all that was acknowledged is there"
+    )]
+    StoreFailed(String),
     #[error("stopped at once, with work unfinished; it is taken up again at the next start")]
     Cut,
 }

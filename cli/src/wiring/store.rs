@@ -4,8 +4,10 @@ use super::keep::StoreKeep;
 use crate::config::{StoreConfig, StoreUrl};
 use interzone_edge::issuer::Keep;
 use interzone_hub::ports::{RecordStore, Store, StoreError};
+use interzone_store::Backup;
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
+use std::path::Path;
 use std::sync::Arc;
 
 /// An open store.
@@ -46,6 +48,21 @@ impl Opened {
         }
     }
 
+    /// Waits until the store cannot go on in this process, and says why. One on a server never does that: it comes back
+    /// by itself.
+    pub(super) fn failed(&self) -> impl Future<Output = String> + Send + use<> {
+        let failed = match self {
+            Self::Sqlite(store) => Some(store.failed()),
+            Self::Postgres(_) => None,
+        };
+        async move {
+            match failed {
+                Some(failed) => failed.await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// Lets go of the store in order. Whoever else still holds it has been told to stop.
     pub(super) async fn close(self) {
         match self {
@@ -77,6 +94,19 @@ pub(crate) async fn store_is_current(config: &StoreConfig) -> Result<bool, Store
     match &config.url {
         StoreUrl::Sqlite(path) => SqliteRecords::is_current(path).await,
         StoreUrl::Postgres(url) => PostgresStore::is_current(url.expose(), postgres(config)).await,
+    }
+}
+
+/// Copies the store to a new file. A server may run on it meanwhile.
+///
+/// # Errors
+/// The store cannot be read, or the file cannot be written.
+pub(crate) async fn backup(config: &StoreConfig, to: &Path) -> Result<Backup, StoreError> {
+    match &config.url {
+        StoreUrl::Sqlite(path) => interzone_store::sqlite::backup(path, to).await,
+        StoreUrl::Postgres(url) => {
+            interzone_store::postgres::backup(url.expose(), postgres(config), to).await
+        }
     }
 }
 

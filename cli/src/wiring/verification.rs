@@ -133,6 +133,11 @@ impl Verifying {
         &self.url
     }
 
+    /// Waits until its store cannot go on in this process, and says why.
+    pub(crate) fn store_failed(&self) -> impl Future<Output = String> + Send + use<> {
+        self.store.failed()
+    }
+
     /// Takes no more events, lets answers that grow finish, hands the rest back, lets go of the store.
     pub(crate) async fn wind_up(self) {
         self.works.wind_up(self.grace, async {}).await;

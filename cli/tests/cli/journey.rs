@@ -98,8 +98,18 @@ impl Zone {
     }
 
     /// As [`stop`](Self::stop), and keeps the folder.
-    pub(crate) fn stop_and_keep(mut self) -> (Run, TempDir) {
+    pub(crate) fn stop_and_keep(self) -> (Run, TempDir) {
         terminate(&self.child);
+        self.wait_and_keep()
+    }
+
+    /// The id of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    /// Waits until it ends by itself, and keeps the folder.
+    pub(crate) fn wait_and_keep(mut self) -> (Run, TempDir) {
         let status = self.child.0.wait().unwrap();
         let mut stderr = String::new();
         let mut pipe = self.child.0.stderr.take().unwrap();

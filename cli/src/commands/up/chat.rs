@@ -149,6 +149,11 @@ impl Chat {
         self.zone.public_url()
     }
 
+    /// Waits until the store of its zone cannot go on in this process, and says why.
+    pub(super) fn store_failed(&self) -> impl Future<Output = String> + Send + use<> {
+        self.zone.store_failed()
+    }
+
     /// Ends both in order.
     pub(super) async fn wind_up(self) {
         // The zone first: what it still has to say needs somebody to say it to.
