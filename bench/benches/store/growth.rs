@@ -48,7 +48,7 @@ async fn read(hub: &Hub, stored: usize) {
     );
 }
 
-fn page() -> TaskQuery {
+pub(crate) fn page() -> TaskQuery {
     TaskQuery {
         owner: None,
         context_id: None,
@@ -60,12 +60,12 @@ fn page() -> TaskQuery {
     }
 }
 
-fn task_id(n: usize) -> TaskId {
+pub(crate) fn task_id(n: usize) -> TaskId {
     TaskId::new(format!("task-{n:012}")).unwrap()
 }
 
 /// Adds finished tasks, a hundred to a commit.
-async fn fill(hub: &Hub, from: usize, to: usize, more_events: usize) {
+pub(crate) async fn fill(hub: &Hub, from: usize, to: usize, more_events: usize) {
     let owner = PrincipalId::new("bench").unwrap();
     let agent = AgentId::new("idle").unwrap();
     for start in (from..to).step_by(100) {

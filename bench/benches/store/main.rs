@@ -1,6 +1,9 @@
 //! What durability costs: the stores beside the floor of this disk, in one run.
 //!
-//! `cargo bench -p interzone-bench --bench store [-- --postgres URL] [--quick]`
+//! `cargo bench -p interzone-bench --bench store [-- --postgres URL] [--quick] [--check-bars] [--only PART] [--tasks N]`
+//!
+//! `PART` is `rest`, a store that is tidied up while it holds one task and then loaded, or `many`, which compares the cost
+//! of every call in a store with `N` tasks (a million) with one that holds few.
 
 #![expect(clippy::print_stdout, reason = "a measurement prints its table")]
 #![expect(
@@ -8,12 +11,15 @@
     reason = "a measurement that fails has nothing to say"
 )]
 
+mod age;
 mod floor;
 mod growth;
 mod hot;
 mod load;
 mod meter;
 
+use age::Time;
+use interzone_bench::bars::missed;
 use interzone_hub::ports::Store;
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
@@ -60,10 +66,58 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    runtime.block_on(run(size, postgres));
+    let value = |name: &str| {
+        let mut left = arguments.iter().skip_while(|argument| *argument != name);
+        left.nth(1).cloned()
+    };
+    let only = value("--only");
+    let tasks = value("--tasks").map_or(size.largest, |tasks| tasks.parse().unwrap());
+    if only.is_none() {
+        runtime.block_on(run(size, postgres.as_deref()));
+    }
+    if only.as_deref().is_none_or(|only| only == "rest") {
+        runtime.block_on(rest(postgres.as_deref()));
+    }
+    if only.as_deref().is_none_or(|only| only == "many") {
+        runtime.block_on(many(tasks, postgres.as_deref()));
+    }
+    let missed = missed();
+    if arguments.iter().any(|argument| argument == "--check-bars") && !missed.is_empty() {
+        println!("missed: {}", missed.join(", "));
+        std::process::exit(1);
+    }
 }
 
-async fn run(size: Size, postgres: Option<String>) {
+async fn rest(postgres: Option<&str>) {
+    println!("\n# tidied up while young, then loaded");
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let store = sqlite(&folder.path().join("rest.db"), SqliteOptions::default()).await;
+    age::rested("sqlite", Time::Processor, store).await;
+    if let Some(url) = postgres {
+        age::rested("postgres", Time::Wall, connect(url).await).await;
+    }
+}
+
+async fn many(tasks: usize, postgres: Option<&str>) {
+    println!("\n# {tasks} tasks beside few");
+    let folder = tempfile::tempdir_in(".").unwrap();
+    // Whatever is called is read from the database, so that both do the same work.
+    let open = async |name: &str| {
+        let options = SqliteOptions {
+            task_cache: 0,
+            ..SqliteOptions::default()
+        };
+        sqlite(&folder.path().join(name), options).await
+    };
+    let (few, many) = (open("few.db").await, open("many.db").await);
+    age::compare("sqlite", Time::Processor, few, many, tasks).await;
+    if let Some(url) = postgres {
+        let (few, many) = (connect(url).await, connect(url).await);
+        age::compare("postgres", Time::Wall, few, many, tasks / 10).await;
+    }
+}
+
+async fn run(size: Size, postgres: Option<&str>) {
     let folder = tempfile::tempdir_in(".").unwrap();
     println!("# the floor of this disk");
     let floor = floor::measure(folder.path(), size).await;
@@ -88,15 +142,15 @@ async fn run(size: Size, postgres: Option<String>) {
         None => println!("\n# PostgreSQL: not measured, for no --postgres URL was given"),
         Some(url) => {
             println!("\n# PostgreSQL");
-            load::measure("postgres", connect(&url).await, size, None).await;
+            load::measure("postgres", connect(url).await, size, None).await;
             println!("\n# PostgreSQL, one task read again and again");
-            hot::measure("postgres", connect(&url).await).await;
+            hot::measure("postgres", connect(url).await).await;
             println!("\n# PostgreSQL as it grows");
             let smaller = Size {
                 largest: size.largest / 10,
                 ..size
             };
-            growth::measure(connect(&url).await, smaller).await;
+            growth::measure(connect(url).await, smaller).await;
         }
     }
 }

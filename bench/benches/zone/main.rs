@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--connections N] [--rounds N] [--binary PATH] [--against PATH]`
 //!
-//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file` or `delta`. `--binary` takes an
+//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file`, `delta` or `rest`. `--binary` takes an
 //! `interzone` that was built before, `--against` another that is asked in turns with it, `--connections` measures
 //! calls at 32 or at 256 connections alone, `--rounds` says how often. With `--log FILTER` the zone logs by that filter
 //! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`.
@@ -22,6 +22,7 @@ mod delta;
 mod file;
 mod idle;
 mod load;
+mod rest;
 mod zone;
 
 use interzone_bench::bars::{bar, missed};
@@ -96,7 +97,7 @@ async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     println!("{mebibytes:>10.1} MiB resident");
     bar("ready, ms", zone.ready.as_secs_f64() * 1e3, true, 200.0);
     bar("resident at rest, MiB", mebibytes, true, 30.0);
-    if !matches!(only, Some("streams" | "file" | "delta")) {
+    if !matches!(only, Some("streams" | "file" | "delta" | "rest")) {
         calls::measure(folder.path(), &zone, size, only, peer.as_deref()).await;
     }
     drop(zone);
@@ -108,6 +109,9 @@ async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     }
     if only.is_none_or(|only| only == "delta") {
         delta::measure(folder.path(), size).await;
+    }
+    if only.is_none_or(|only| only == "rest") {
+        rest::measure(folder.path(), size).await;
     }
 }
 
