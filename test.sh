@@ -125,6 +125,7 @@ need_test() {
   python_runtime
   node_runtime
   curl_program
+  strace_program
   scripts/peers.sh install
   scripts/browser.sh install
 }

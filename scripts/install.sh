@@ -61,6 +61,15 @@ curl_program() {
   debian curl
 }
 
+# strace, with which a test makes syncs of a disk fail.
+strace_program() {
+  if command -v strace >/dev/null; then
+    echo "have strace"
+    return
+  fi
+  debian strace
+}
+
 # Node and npm, likewise. What Debian has may be too old, which only trying tells.
 node_runtime() {
   if new_node && command -v npm >/dev/null; then

@@ -44,34 +44,31 @@ fn backup_of_a_running_zone_can_be_put_in_its_place() {
     assert_eq!(zone.stop().code, Some(0));
 }
 
-/// Has every sync of a process fail from now on. None where the machine does not let a test do that.
-fn fail_syncs(process: u32) -> Option<Program> {
+/// Has every sync of a process fail from now on.
+fn fail_syncs(process: u32) -> Program {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"]);
     strace.args(["-e", "inject=fsync,fdatasync:error=EIO"]);
     strace.args(["-p", &process.to_string()]);
     let strace = strace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-    let mut strace = Program(strace.ok()?);
-    let mut lines = BufReader::new(strace.0.stderr.take()?);
-    let mut line = String::new();
-    while lines.read_line(&mut line).ok()? > 0 {
-        if line.contains("attached") {
-            // What it says later must not hold it up.
+    let mut strace = Program(strace.expect("this test needs strace, which ./test.sh installs"));
+    let mut lines = BufReader::new(strace.0.stderr.take().unwrap());
+    let mut output = String::new();
+    while lines.read_line(&mut output).unwrap() > 0 {
+        if output.contains("attached") {
+            // Later output must not fill the pipe and block it.
             std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-            return Some(strace);
+            return strace;
         }
     }
-    None
+    panic!("strace cannot attach to a process of this user: {output}");
 }
 
 #[test]
 fn failed_sync_ends_the_process_with_its_own_exit_code() {
     let zone = Zone::up();
     zone.json(&["ask", "echo kept"]);
-    let Some(strace) = fail_syncs(zone.process()) else {
-        println!("SKIPPED: this machine has no strace, or does not let it look at a process");
-        return;
-    };
+    let strace = fail_syncs(zone.process());
     let run = zone.run(&["ask", "echo lost"]);
     assert_ne!(run.code, Some(0), "{run:?}");
     assert!(

@@ -168,8 +168,8 @@ impl OutboxStore for PostgresStore {
             "UPDATE outbox SET due_at = least(due_at, ",
             now_or_server!("$3"),
             ") FROM unnest($1::text[], $2::bigint[]) AS gone (id, attempt)
-              WHERE outbox.id = gone.id AND outbox.attempt = gone.attempt
-                  AND outbox.attempt > 0 AND state = 'waiting'
+              WHERE outbox.id = ANY ($1) AND outbox.id = gone.id
+                  AND outbox.attempt = gone.attempt AND outbox.attempt > 0 AND state = 'waiting'
               RETURNING outbox.id"
         );
         let ids: Vec<&str> = attempts.iter().map(|(id, _)| id.as_str()).collect();

@@ -175,8 +175,8 @@ impl WorkStore for PostgresStore {
     async fn abandon_work(&self, claims: &[Fence]) -> Result<(), StoreError> {
         let sql = "UPDATE work SET free_at = $4, node = NULL, claim = NULL
                    FROM unnest($1::text[], $2::text[], $3::bigint[]) AS gone (task_id, node, claim)
-                   WHERE work.task_id = gone.task_id AND work.node = gone.node
-                       AND work.claim = gone.claim
+                   WHERE work.task_id = ANY ($1) AND work.task_id = gone.task_id
+                       AND work.node = gone.node AND work.claim = gone.claim
                    RETURNING work.task_id";
         let tasks: Vec<&str> = claims.iter().map(|claim| claim.task_id.as_str()).collect();
         let nodes: Vec<_> = claims

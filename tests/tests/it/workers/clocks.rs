@@ -111,3 +111,37 @@ async fn run_stops_when_its_claim_is_lost() {
     }
     assert_eq!(stage.next().await, Did::Stopped("wait".to_owned()));
 }
+
+#[tokio::test]
+async fn run_keeps_its_claim_for_several_leases_while_the_agent_works() {
+    let lease = Duration::from_secs(1);
+    let schema = new_schema();
+    let mut stage = Stage::new("actor", 4);
+    let hub = node(&schema, stage.actor.clone(), Arc::new(SystemClock)).await;
+    let other = node(&schema, stage.actor.clone(), Arc::new(SystemClock)).await;
+    let _workers = start(
+        &hub,
+        WorkerOptions {
+            lease,
+            ..quick("n1")
+        },
+    );
+    let id = ask(&hub, "work").await;
+    stage.begun("work", 1).await;
+    // Asks by a time of the test's own how long the claim lasts.
+    let witness = store(&schema, PostgresClock::Caller).await;
+    let third = SystemClock.now().after(lease * 3);
+    let lasts = async {
+        while witness.work_depth(third).await.unwrap() != (0, 1) {
+            let claimed = other.claim("n2", wanted(), lease).await.unwrap();
+            assert!(claimed.is_empty(), "the claim was renewed in time");
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), lasts)
+        .await
+        .expect("the claim is renewed");
+    stage.gate.add_permits(1);
+    let (task, _) = ended(&hub, &id).await;
+    assert_eq!(task.state, TaskState::Completed);
+    assert_eq!(stage.next().await, Did::Finished("work".to_owned()));
+}
