@@ -51,17 +51,17 @@ fn fail_syncs(process: u32) -> Program {
     strace.args(["-e", "inject=fsync,fdatasync:error=EIO"]);
     strace.args(["-p", &process.to_string()]);
     let strace = strace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-    let mut strace = Program(strace.expect("this test needs strace, which ./test.sh installs"));
+    assert!(strace.is_ok(), "strace is missing: ./test.sh installs it");
+    let mut strace = Program(strace.unwrap());
     let mut lines = BufReader::new(strace.0.stderr.take().unwrap());
     let mut output = String::new();
-    while lines.read_line(&mut output).unwrap() > 0 {
-        if output.contains("attached") {
-            // Later output must not fill the pipe and block it.
-            std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-            return strace;
-        }
+    while !output.contains("attached") {
+        let read = lines.read_line(&mut output).unwrap();
+        assert_ne!(read, 0, "strace cannot attach to a process: {output}");
     }
-    panic!("strace cannot attach to a process of this user: {output}");
+    // Later output must not fill the pipe and block it.
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    strace
 }
 
 #[test]

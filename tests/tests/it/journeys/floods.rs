@@ -80,6 +80,9 @@ async fn speaks_h2(authority: &Authority, zone: &Zone) -> TlsStream<TcpStream> {
     stream
 }
 
+/// Makes the frame with this number.
+type MakeFrame = dyn Fn(u32) -> Vec<u8>;
+
 /// How a flood ended.
 #[derive(Debug, PartialEq)]
 enum End {
@@ -185,7 +188,7 @@ async fn floods_of_frames_harm_nobody() {
     let settings = |_| frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100]);
     let window = |_| frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes());
     let priority = |number: u32| frame(PRIORITY, 0, odd(number), &[0, 0, 0, 0, 1]);
-    let kinds: [(&str, &dyn Fn(u32) -> Vec<u8>); 4] = [
+    let kinds: [(&str, &MakeFrame); 4] = [
         ("pings", &ping),
         ("settings", &settings),
         ("window updates", &window),
