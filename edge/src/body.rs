@@ -3,6 +3,7 @@
 //! A body is read in two steps: its start, at most 64 KiB, is read from any caller; the rest only once the
 //! caller has been authenticated, and then counts against that caller's share of the memory for bodies.
 
+mod drain;
 mod pace;
 #[cfg(test)]
 mod tests;
@@ -189,26 +190,31 @@ where
         (bytes, self.reservation)
     }
 
-    /// Takes the rest of a refused body from a caller who still sends it, and drops it. A stream or connection
-    /// that is closed under its sender breaks off the answer too, which is then never read. It takes no
-    /// memory, some time, and no more bytes than a body may have; then it is closed all the same.
+    /// Discards the rest of a refused body beside its answer. A connection or stream that is closed while its caller
+    /// still sends breaks off the answer too. It takes no memory, at most some time and as many bytes as a body may
+    /// have, and all refused bodies together only so much a second; then it is closed all the same.
     pub fn run_out(self) {
         if self.complete || self.asks_first {
             return;
         }
+        let Ok(permit) = drain::SLOTS.try_acquire() else {
+            return;
+        };
         let (mut body, mut left) = (self.body, self.limits.body);
         let time = self.limits.body_time.min(RUN_OUT);
         tokio::spawn(async move {
-            let running = async {
+            let _permit = permit;
+            let discard = async {
                 while let Ok(Some(piece)) = next(&mut body).await {
                     match left.checked_sub(piece.len()) {
                         Some(less) => left = less,
                         None => break,
                     }
+                    drain::pace(piece.len()).await;
                 }
             };
             // Either way it is over.
-            let _ = tokio::time::timeout(time, running).await;
+            let _ = tokio::time::timeout(time, discard).await;
         });
     }
 
