@@ -47,12 +47,9 @@ use url::Url;
 const LONGEST_TOKEN: u64 = 24 * 3600;
 /// How often the records are read for what other nodes did.
 const REFRESH: Duration = Duration::from_secs(3);
-/// Guesses of a passphrase for one name from one address, in a minute. Nobody mistypes more often.
+/// Guesses of a passphrase for one name from one address, in a minute. There is no limit for a name from all addresses:
+/// it would lock out the person, and a passphrase of 256 random bits cannot be guessed at any rate.
 const LOGINS_PER_NAME_AND_ADDRESS: u32 = 10;
-/// The same for one name from everywhere. It is so much higher because it locks the name for its owner
-/// too: a stranger needs ten addresses to do that, and whoever has a thousand still guesses no faster
-/// than this, which leads nowhere with a passphrase of 256 random bits.
-const LOGINS_PER_NAME: u32 = 100;
 /// The same from one address over all names; it may stand for a whole office.
 const LOGINS_PER_ADDRESS: u32 = 60;
 
@@ -157,7 +154,6 @@ struct Inner {
     /// When somebody last looked for newer keys, in steady seconds.
     looked: AtomicU64,
     by_name_and_address: RateLimiter,
-    by_name: RateLimiter,
     by_address: RateLimiter,
     revocations: RateLimiter,
 }
@@ -208,7 +204,6 @@ impl Issuer {
             revoked,
             looked: AtomicU64::new(0),
             by_name_and_address: limiter(LOGINS_PER_NAME_AND_ADDRESS),
-            by_name: limiter(LOGINS_PER_NAME),
             by_address: limiter(LOGINS_PER_ADDRESS),
             revocations: limiter(REVOCATIONS),
             clock,

@@ -30,6 +30,8 @@ const BUFFER: usize = 8 * 1024;
 /// A longer message is sent in frames of this many bytes (RFC 6455, 5.4). The WebSocket library copies each
 /// frame and keeps the room for it, so whole messages would hold their size twice, and again when idle.
 const FRAME: usize = 64 * 1024;
+/// The most that waits to be sent: a frame, and answers to pings. A peer that pings and does not read is cut off.
+const UNSENT: usize = 4 * FRAME;
 /// What a caller's ping or pong has beside its payload: two bytes and the mask (RFC 6455, 5.2).
 const CONTROL_HEAD: usize = 6;
 
@@ -122,6 +124,7 @@ impl Upgrade {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(BUFFER)
+            .max_write_buffer_size(UNSENT)
             .max_message_size(Some(self.most))
             .max_frame_size(Some(self.most));
         let inner = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;

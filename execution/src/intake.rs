@@ -23,6 +23,7 @@ use interzone_hub::{FETCH, Turn, failure};
 use interzone_protocol::vocab::{Encoding, Json, Message, Part, PartKind};
 use interzone_protocol::zone::{ErrorWord, Skipped};
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// The member of a part that marks it as an attachment to look at.
 pub const ATTACHMENT: &str = "attachment";
@@ -204,7 +205,11 @@ impl Intake {
         }
         let (bytes, content) = match (content(part)?, address(part)) {
             (Some(bytes), _) => (bytes, part.content().cloned()),
-            (None, Some(url)) => (fetch::fetch(self, &url, most).await?, None),
+            (None, Some(url)) => {
+                let fetched = timeout_at(seats.fetch_until, fetch::fetch(self, &url, most));
+                let bytes = fetched.await.unwrap_or_else(|_| Err(fetch::failed()))?;
+                (bytes, None)
+            }
             (None, None) => return Err(fetch::not_available()),
         };
         if count(&bytes) > most {
@@ -249,15 +254,18 @@ struct Seats<'r> {
     images: usize,
     documents: usize,
     bytes: u64,
+    /// Until when files may be fetched.
+    fetch_until: Instant,
 }
 
 impl<'r> Seats<'r> {
-    const fn new(rules: &'r InputRules) -> Self {
+    fn new(rules: &'r InputRules) -> Self {
         Self {
             rules,
             images: rules.images,
             documents: rules.documents,
             bytes: rules.message_bytes,
+            fetch_until: Instant::now() + fetch::ALL_FILES,
         }
     }
 

@@ -42,11 +42,55 @@ pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
         idle: config.idle_time,
         stall: config.stall_time,
         watches: config.watches,
-        connections: config.connections,
+        connections: fit_connections(config.connections, raise_open_files()),
         requests: config.requests,
         arriving: config.arriving,
         ..usual
     }
+}
+
+/// Open files that are not connections of callers: stores, files, agents, connections to others.
+const OTHER_FILES: u64 = 256;
+
+/// As many connections as the limit of open files leaves room for. Without this, one address with its share of
+/// `limits.connections` could take all descriptors of a process that has few.
+fn fit_connections(wanted: usize, open_files: Option<u64>) -> usize {
+    let Some(open_files) = open_files else {
+        return wanted;
+    };
+    let most = open_files.saturating_sub(OTHER_FILES).max(open_files / 2);
+    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+    if most < wanted {
+        tracing::warn!(
+            open_files,
+            connections = most,
+            "the limit of open files allows fewer connections than limits.connections"
+        );
+    }
+    wanted.min(most)
+}
+
+/// Raises the soft limit of open files to the hard one, and says what it is then; `None` if there is none.
+#[cfg(unix)]
+fn raise_open_files() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: now.maximum,
+        maximum: now.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => now.maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files could not be raised");
+            now.current
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn raise_open_files() -> Option<u64> {
+    None
 }
 
 pub(super) fn hub_limits(config: &Config) -> Limits {
@@ -125,5 +169,19 @@ pub(super) fn operator(config: &Config) -> Operator {
             contact: config.card.contact.clone(),
             website: config.card.website.clone(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fit_connections;
+
+    #[test]
+    fn connections_leave_open_files_for_everything_else() {
+        assert_eq!(fit_connections(20_000, None), 20_000);
+        assert_eq!(fit_connections(20_000, Some(65_536)), 20_000);
+        assert_eq!(fit_connections(20_000, Some(1_024)), 768);
+        assert_eq!(fit_connections(100, Some(1_024)), 100);
+        assert_eq!(fit_connections(20_000, Some(64)), 32);
     }
 }

@@ -1,8 +1,9 @@
 //! When to stop: SIGINT and SIGTERM.
 
 use super::StartError;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 /// How long those who are being answered have when the store has failed.
@@ -52,15 +53,22 @@ impl Signals {
         store_failed: impl Future<Output = String>,
         wind_up: impl Future<Output = ()>,
     ) -> Result<(), StartError> {
+        let mut store_failed = pin!(store_failed);
         let reason = tokio::select! {
             () = self.next() => None,
-            reason = store_failed => Some(reason),
+            reason = &mut store_failed => Some(reason),
         };
         let Some(reason) = reason else {
             tracing::info!("stopping; a second signal stops at once");
+            tokio::select! {
+                () = wind_up => {}
+                () = self.next() => return Err(StartError::Cut),
+            }
+            // The disk may fail while the store is closed.
             return tokio::select! {
-                () = wind_up => Ok(()),
-                () = self.next() => Err(StartError::Cut),
+                biased;
+                reason = store_failed => Err(StartError::StoreFailed(reason)),
+                () = ready(()) => Ok(()),
             };
         };
         tracing::error!(reason, "the store failed; stopping, to be started again");
@@ -95,7 +103,7 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::{pending, ready};
+    use std::future::pending;
 
     #[tokio::test]
     async fn failed_store_stops_the_process_even_if_something_does_not_end() {

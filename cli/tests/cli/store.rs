@@ -85,3 +85,16 @@ fn failed_sync_ends_the_process_with_its_own_exit_code() {
     zone.json(&["ask", "echo again"]);
     assert_eq!(zone.stop().code, Some(0));
 }
+
+#[test]
+fn stop_ends_with_the_exit_code_of_a_failed_store_when_the_last_sync_fails() {
+    let zone = Zone::up();
+    zone.json(&["ask", "echo kept"]);
+    let strace = fail_syncs(zone.process());
+    let (run, folder) = zone.stop_and_keep();
+    drop(strace);
+    assert_eq!(run.code, Some(6), "{run:?}");
+    let zone = Zone::up_in(folder, |command| command.args(ANY));
+    assert_eq!(tasks(&zone), 1);
+    assert_eq!(zone.stop().code, Some(0));
+}

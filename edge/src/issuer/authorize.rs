@@ -176,8 +176,7 @@ impl Inner {
 
     /// Counts an attempt. Keys of the limiters are short, whatever somebody sends as a name.
     ///
-    /// What is refused for its address does not count against the name: one stranger who guesses on and
-    /// on locks himself out, and not the person whose name it is.
+    /// A stranger who guesses on and on locks out his own addresses, and not the person whose name it is.
     fn too_often(&self, name: &str, peer: Option<&Peer>) -> bool {
         let name = check_id(name).map_or("", |()| name);
         let address = match peer.map(|peer| peer.address.ip().to_canonical()) {
@@ -187,9 +186,7 @@ impl Inner {
             Some(IpAddr::V6(address)) => (address.to_bits() >> 64).to_string(),
         };
         let both = format!("{name} {address}");
-        self.by_address.check(&address).is_err()
-            || self.by_name_and_address.check(&both).is_err()
-            || self.by_name.check(name).is_err()
+        self.by_address.check(&address).is_err() || self.by_name_and_address.check(&both).is_err()
     }
 
     fn show(

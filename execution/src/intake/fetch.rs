@@ -13,6 +13,10 @@ use std::time::Duration;
 pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// How long all files of a message may take together. The task holds one of the agent's runs meanwhile, which other
+/// callers wait for.
+pub(super) const ALL_FILES: Duration = Duration::from_secs(60);
+
 /// Gets a file of at most so many bytes. What may pass is tried again; what is refused is not.
 pub(super) async fn fetch(intake: &Intake, url: &str, most: u64) -> Result<Bytes, Fault> {
     let limits = EgressLimits {

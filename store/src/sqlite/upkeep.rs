@@ -47,8 +47,7 @@ impl Upkeep for SqliteStore {
                 let connection = session.connection;
                 // No `PRAGMA optimize`: every statement has its plan without statistics, and those of a young
                 // database mislead the planner for as long as they stay.
-                drain(connection, &format!("PRAGMA incremental_vacuum({PAGES})"))?;
-                drain(connection, "PRAGMA wal_checkpoint(PASSIVE)")
+                drain(connection, &format!("PRAGMA incremental_vacuum({PAGES})"))
             })
             .await
     }

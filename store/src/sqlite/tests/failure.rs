@@ -71,3 +71,20 @@ async fn store_without_a_fault_reports_none() {
     let failed = tokio::time::timeout(std::time::Duration::ZERO, store.failed());
     assert!(failed.await.is_err());
 }
+
+#[tokio::test]
+async fn failed_sync_outside_of_a_commit_is_reported_too() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    store.commit(whole("first")).await.unwrap();
+    let failed = store.failed();
+    let housekeeping = store.writer.outside(|_| {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+        Err::<(), _>(rusqlite::Error::SqliteFailure(code, None).into())
+    });
+    assert!(housekeeping.await.is_err());
+    let reason = failed.await;
+    assert!(reason.contains("could not be written"), "{reason}");
+    let late = store.commit(whole("late")).await;
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+}

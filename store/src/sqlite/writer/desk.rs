@@ -3,7 +3,7 @@
 use super::Shared;
 use super::log::Log;
 use crate::sqlite::cache::TaskCache;
-use crate::sqlite::fault::{Outcome, again};
+use crate::sqlite::fault::{Fault, Outcome, again};
 use crate::sqlite::job::{Counters, Job, Session, Wakes};
 use crate::sqlite::open::mark_clean;
 use crate::sqlite::queue::Taken;
@@ -125,6 +125,9 @@ impl Desk {
             let outcome = job.run(&mut self.session());
             self.roll_back();
             self.wakes.clear();
+            if let Err(fault) = &outcome {
+                self.log.judge(fault);
+            }
             job.answer(outcome.map_err(StoreError::from));
         }
     }
@@ -251,24 +254,35 @@ impl Desk {
     /// The orderly end: the log is empty and the mark says so.
     fn finish(&mut self) {
         self.roll_back();
-        let mut end = || {
-            if !self.log.end(&self.connection)? {
-                tracing::warn!("the log stays, and is copied again at the next start");
-                return Ok(());
-            }
-            mark_clean(&self.connection)?;
-            self.connection
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        };
-        match end() {
+        match self.empty_log() {
+            Ok(()) => {}
             Err(rusqlite::Error::SqliteFailure(code, _))
                 if code.code == ErrorCode::DatabaseBusy =>
             {
-                tracing::debug!("somebody still reads the log, so it stays");
+                tracing::debug!("the log is still being read, so it stays");
             }
-            Err(error) => tracing::warn!(%error, "the end was not orderly; the next start checks"),
-            Ok(()) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the log could not be emptied and stays; the next start copies it");
+                self.log.judge(&Fault::from(error));
+                // Closing would copy the log again, and a sync that succeeds then says nothing about the pages of the
+                // one that failed.
+                self.log.keep_on_close(&self.connection);
+            }
         }
+    }
+
+    /// Copies the log into the database and marks it as complete. The mark comes after the copy, so that the next start
+    /// checks the database if the copy failed.
+    fn empty_log(&mut self) -> rusqlite::Result<()> {
+        if !self.log.end() {
+            tracing::warn!("the log stays, and is copied again at the next start");
+            self.log.keep_on_close(&self.connection);
+            return Ok(());
+        }
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        self.connection.query_row(checkpoint, [], |_| Ok(()))?;
+        mark_clean(&self.connection)?;
+        self.connection.query_row(checkpoint, [], |_| Ok(()))
     }
 }
 

@@ -204,13 +204,13 @@ impl Log {
         self.warn();
     }
 
-    /// Looks at what made a commit fail: after a failure of the disk nothing more is added or copied.
+    /// Looks at why something could not be written: after a failure of the disk nothing more is added or copied.
     pub(super) fn judge(&mut self, fault: &Fault) {
         if let Fault::Engine(error) = fault
             && self.disk.is_failed_by(error)
         {
             self.fail(&format!(
-                "a commit could not be written to the log: {error}"
+                "the log or the database could not be written: {error}"
             ));
         }
     }
@@ -244,16 +244,20 @@ impl Log {
         }
     }
 
-    /// Ends the copier. Answers whether the log may be emptied; if not, it stays when the connection is
-    /// closed.
-    pub(super) fn end(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+    /// Ends the copier. Answers whether the log may be emptied.
+    pub(super) fn end(&mut self) -> bool {
         let report = self.copier.wait();
         self.heed(report);
         self.copier.end();
-        if self.failed {
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        !self.failed
+    }
+
+    /// Has the log stay as it is when the connection is closed.
+    pub(super) fn keep_on_close(&self, connection: &Connection) {
+        let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        if let Err(error) = connection.set_db_config(keep, true) {
+            tracing::error!(%error, "the log could not be kept from being copied");
         }
-        Ok(!self.failed)
     }
 }
 
