@@ -13,6 +13,9 @@ pub struct HttpLimits {
     pub bodies: MemoryBudget,
     /// The same for the larger answers, from when they are written until they are sent.
     pub answers: MemoryBudget,
+    /// Bytes of small answers that wait on HTTP/2 connections because they are not read. Larger answers count in
+    /// `answers`.
+    pub unread: u64,
     /// The part of connections and of requests that are still arriving that one caller may have.
     pub shares: Shares,
     /// Bytes of a request's head: the line, and all headers together.
@@ -57,6 +60,7 @@ impl Default for HttpLimits {
             body: 40 * 1024 * 1024,
             bodies: MemoryBudget::default(),
             answers: MemoryBudget::default(),
+            unread: 256 * 1024 * 1024,
             shares: Shares::default(),
             header_bytes: 32 * 1024,
             headers: 100,

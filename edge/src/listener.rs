@@ -13,6 +13,7 @@ mod pulse;
 mod service;
 mod transfer;
 mod unread;
+mod unread_answers;
 mod wire;
 
 pub use admission::Sender;
@@ -45,6 +46,9 @@ use tokio_util::sync::CancellationToken;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// How long connections that were cut may take to fall.
 const FALL: Duration = Duration::from_secs(1);
+
+/// The longest time between two sweeps. Until the next one, unread answers are not noticed.
+const LONGEST_STEP: Duration = Duration::from_millis(250);
 
 /// Who is at the other end of a connection. Every request has it in its extensions, as `Arc<Peer>`.
 #[derive(Clone, Debug)]
@@ -316,7 +320,7 @@ async fn next(
 async fn sweep(shared: Arc<Shared>, over: CancellationToken) {
     let limits = &shared.limits;
     let shortest = limits.header_time.min(limits.idle).min(limits.stall);
-    let step = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+    let step = (shortest / 4).clamp(Duration::from_millis(10), LONGEST_STEP);
     let mut clock = tokio::time::interval(step);
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -115,6 +115,7 @@ pub(super) async fn welcome(
     let entry = shared.pulses.enter();
     let pulse = Arc::clone(entry.pulse());
     let prefix = AddressPrefix::from_address(address.ip());
+    pulse.set_prefix(prefix);
     let slot = match shared.addresses.enter(prefix, &pulse) {
         Entered::Now(slot) => slot,
         Entered::InPlaceOfAnother(slot) => {

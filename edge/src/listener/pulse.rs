@@ -5,11 +5,13 @@
 mod tests;
 
 use super::transfer::{Checked, Pace, Transfer};
+use super::unread_answers::UnreadAnswers;
+use crate::budget::AddressPrefix;
 use crate::limits::HttpLimits;
 use futures_util::task::AtomicWaker;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use tokio::time::Instant;
 
@@ -41,6 +43,8 @@ pub(super) struct Pulse {
     blocked: AtomicBool,
     /// Bytes that the system took.
     written: AtomicU64,
+    /// Where the connection comes from, once that is known.
+    prefix: OnceLock<AddressPrefix>,
     /// The responses of an HTTP/2 connection that have begun, by their address.
     transfers: Mutex<HashMap<usize, Weak<Transfer>>>,
     /// HTTP is spoken. It is not during the handshake, nor when the socket has become a WebSocket.
@@ -60,6 +64,7 @@ impl Pulse {
             reading: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             written: AtomicU64::new(0),
+            prefix: OnceLock::new(),
             transfers: Mutex::default(),
             driven: AtomicBool::new(false),
             multiplexed: AtomicBool::new(false),
@@ -84,6 +89,12 @@ impl Pulse {
             self.waker.wake();
         }
         is_new
+    }
+
+    /// Notes where the connection comes from.
+    pub(super) fn set_prefix(&self, prefix: AddressPrefix) {
+        // It is set once, when the connection is accepted.
+        let _ = self.prefix.set(prefix);
     }
 
     /// A request begins, and runs for as long as the guard lives.
@@ -264,9 +275,11 @@ impl Pulses {
         let mut stalled = Stalled::default();
         // Kept from one connection to the next, for its room.
         let mut transfers = Vec::new();
+        let mut unread_answers = UnreadAnswers::default();
         for seen in self.lock().seen.values_mut() {
-            let unread = seen.is_unread(limits, now)
-                | seen.reset_stalled_streams(limits, now, &mut transfers, &mut stalled);
+            let streams = seen.check_streams(limits, now, &mut transfers, &mut stalled);
+            unread_answers.add(&seen.pulse, seen.pulse.prefix.get(), streams.unread);
+            let unread = seen.is_unread(limits, now) | streams.out_of_reach;
             let order = if unread {
                 Order::Cut
             } else {
@@ -276,8 +289,20 @@ impl Pulses {
                 stalled.connections += 1;
             }
         }
+        for pulse in unread_answers.exceed(limits) {
+            stalled.connections += u64::from(pulse.give(Order::Cut));
+        }
         stalled
     }
+}
+
+/// What a check of the streams of a connection found.
+#[derive(Default)]
+struct Streams {
+    /// There is one that only the end of the connection ends.
+    out_of_reach: bool,
+    /// The memory of small answers that are not read.
+    unread: u64,
 }
 
 impl Seen {
@@ -291,17 +316,17 @@ impl Seen {
         self.pace.is_stalled(written, limits.stall, now)
     }
 
-    /// Resets the streams whose responses are not read. Whether there is one that only the end of the
-    /// connection ends.
-    fn reset_stalled_streams(
+    /// Resets the streams whose responses are not read for too long.
+    fn check_streams(
         &self,
         limits: &HttpLimits,
         now: Instant,
         transfers: &mut Vec<Arc<Transfer>>,
         stalled: &mut Stalled,
-    ) -> bool {
+    ) -> Streams {
+        let mut streams = Streams::default();
         if !self.pulse.multiplexed.load(Ordering::Relaxed) {
-            return false;
+            return streams;
         }
         // The last owner of a transfer removes it from this very list, so none is dropped under its lock.
         transfers.extend(
@@ -310,15 +335,14 @@ impl Seen {
                 .values()
                 .filter_map(Weak::upgrade),
         );
-        let mut out_of_reach = false;
         for transfer in transfers.drain(..) {
             match transfer.check(limits.stall, now) {
-                Checked::Moves => {}
+                Checked::Moves => streams.unread += transfer.unread(now),
                 Checked::Reset => stalled.streams += 1,
-                Checked::OutOfReach => out_of_reach = true,
+                Checked::OutOfReach => streams.out_of_reach = true,
             }
         }
-        out_of_reach
+        streams
     }
 
     fn judge(&mut self, limits: &HttpLimits, now: Instant) -> Order {

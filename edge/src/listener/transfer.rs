@@ -23,6 +23,15 @@ const LEAST_RATE: u128 = 1024;
 /// apart, once all of it is written: until then the stream can still be reset.
 const ENDS_AT_ONCE: u64 = 4 * 1024;
 
+/// How long a response waits to be sent before it counts as unread: longer than a reader that keeps up needs.
+const UNREAD_AFTER: Duration = Duration::from_millis(250);
+
+/// What a response that waits takes beside its bytes: its stream, its headers and what counts it.
+const OVERHEAD: u64 = 4 * 1024;
+
+/// What counts of a response at most. Larger ones have a reservation in the memory for answers.
+const SMALL: u64 = 64 * 1024;
+
 /// How many bytes a reader has to take in the time that it may stand still.
 pub(super) fn least_bytes(stall: Duration) -> u64 {
     let bytes = stall.as_millis() * LEAST_RATE / 1000;
@@ -118,6 +127,18 @@ impl Transfer {
         if self.is_drained() {
             self.drained.wake();
         }
+    }
+
+    /// The memory that the response takes, if it has been waiting to be sent for a while.
+    pub(super) fn unread(&self, now: Instant) -> u64 {
+        let pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |(began, _)| now.saturating_duration_since(began) >= UNREAD_AFTER;
+        if !pace.began.is_some_and(waits) {
+            return 0;
+        }
+        let sent = self.sent.load(Ordering::Acquire);
+        let given = self.given.load(Ordering::Acquire);
+        given.wrapping_sub(sent).min(SMALL) + OVERHEAD
     }
 
     /// Resets the stream if it has stood still for too long.

@@ -205,3 +205,33 @@ async fn reader_that_reads_gets_all_of_it_and_a_quiet_stream_stays() {
     drop((reader, writer));
     house.end().await;
 }
+
+#[tokio::test]
+async fn connection_with_too_many_small_unread_answers_is_cut_before_they_stall() {
+    let never = Duration::from_secs(3_600);
+    let house = Plan::new(app(MemoryBudget::default()))
+        .limits(|limits| {
+            (limits.stall, limits.idle, limits.header_time) = (never, never, never);
+            limits.unread = 64 * 1024;
+            limits.shares.address = 1;
+        })
+        .build()
+        .await;
+    // Each answer counts for a little more than its bytes.
+    let (mut modest, mut asks) = connect(&house, 0).await;
+    for stream in 0..5 {
+        asks.send(&Frame::get(2 * stream + 1, "/small")).await;
+    }
+    let (greedy, mut floods) = connect(&house, 0).await;
+    for stream in 0..20 {
+        floods.send(&Frame::get(2 * stream + 1, "/small")).await;
+    }
+    greedy.close().await;
+    house
+        .until("interzone_cut_off_total{reason=\"connection_stalled\"} 1")
+        .await;
+    asks.send(&Frame::window_update(1, 100)).await;
+    assert_eq!(modest.until(DATA).await.payload, b"here");
+    drop((modest, asks, floods));
+    house.end().await;
+}
