@@ -157,8 +157,8 @@ impl Socket {
         }
     }
 
-    /// Says something in text. The bytes are shared with whoever else is told the same. Each frame of it has
-    /// the stall time of the limits to be read.
+    /// Sends a text message. Its bytes may be shared with other sockets. The peer has the stall time of the limits to
+    /// read each frame.
     ///
     /// # Errors
     /// The other side is gone, or does not read.

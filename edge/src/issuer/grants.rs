@@ -152,8 +152,7 @@ impl Inner {
         })
     }
 
-    /// What was agreed under a code that is shown for the first time. A second use revokes what came of
-    /// the first one.
+    /// Redeems an authorization code. A second use revokes every token that the first one issued.
     async fn use_code(
         &self,
         id: &str,

@@ -109,7 +109,7 @@ impl Told {
     }
 }
 
-/// The bytes of a large event, for as long as somebody sends them.
+/// The bytes of a large event, kept while at least one watcher is being sent them.
 #[derive(Debug)]
 struct Large(Told);
 

@@ -70,7 +70,7 @@ pub const fn confine(_: &ChildLimits) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a request and a file from `input`, and writes what came of it to `output`.
+/// Reads a request and a file from `input`, and writes the result to `output`.
 ///
 /// # Errors
 /// What came is not a request, or the pipe broke.

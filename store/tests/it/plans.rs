@@ -24,7 +24,7 @@ fn note(sql: &str) {
 }
 
 /// The statements that read or write tables, of those that were seen.
-pub(crate) fn seen() -> Vec<String> {
+pub(crate) fn observed_statements() -> Vec<String> {
     let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     let words = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"];
     let is_planned = |sql: &&String| {

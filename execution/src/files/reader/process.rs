@@ -32,8 +32,9 @@ impl Program {
             tracing::error!(%error, "file reader cannot be started");
             Ending::Failed
         })?;
-        let talked = tokio::time::timeout(rules.wall_time(), talk(&mut child, request, bytes));
-        let ending = match talked.await {
+        let exchanged =
+            tokio::time::timeout(rules.wall_time(), exchange(&mut child, request, bytes));
+        let ending = match exchanged.await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(ending)) => ending,
             Err(_) => Ending::OutOfTime,
@@ -66,7 +67,7 @@ impl Program {
     }
 }
 
-async fn talk(child: &mut Child, request: &Request, bytes: &[u8]) -> Result<Answer, Ending> {
+async fn exchange(child: &mut Child, request: &Request, bytes: &[u8]) -> Result<Answer, Ending> {
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Ending::Failed);
     };

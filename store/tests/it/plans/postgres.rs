@@ -1,7 +1,7 @@
 //! PostgreSQL: a plan that is made once and kept reads no whole table that grows, neither when it was made while the
 //! tables held next to nothing, nor when they have grown since statistics were last gathered.
 
-use super::{one_line, seen};
+use super::{observed_statements, one_line};
 use interzone_store::postgres::{PLANNER, PostgresOptions, PostgresStore};
 use serde_json::Value;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -61,7 +61,7 @@ const LOCK: i64 = 0x91_a45;
 /// What is wrong with the plans of the statements that were seen: on the tables of a test, which hold a few rows, and on
 /// tables that have grown.
 pub(crate) async fn check(url: &str, schema: &str) -> Vec<String> {
-    let statements = seen();
+    let statements = observed_statements();
     if statements.is_empty() {
         return Vec::new();
     }

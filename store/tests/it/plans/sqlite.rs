@@ -1,7 +1,7 @@
 //! SQLite: a plan is the same without statistics, with those of tables that hold one row, and with those of large ones,
 //! and reads no whole table.
 
-use super::{one_line, seen};
+use super::{observed_statements, one_line};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 
@@ -52,7 +52,7 @@ enum Statistics {
 
 /// What is wrong with the plans of the statements that were seen, on the schema of this database.
 pub(crate) fn check(file: &Path) -> Vec<String> {
-    let statements = seen();
+    let statements = observed_statements();
     if statements.is_empty() {
         return Vec::new();
     }
