@@ -16,6 +16,9 @@ pub struct HttpLimits {
     /// Bytes of small answers that wait on HTTP/2 connections because they are not read. Larger answers count in
     /// `answers`.
     pub unread: u64,
+    /// Memory for what has arrived and belongs to no request yet: handshakes, TLS records and heads that are
+    /// unfinished.
+    pub heads: u64,
     /// The part of connections and of requests that are still arriving that one caller may have.
     pub shares: Shares,
     /// Bytes of a request's head: the line, and all headers together.
@@ -61,6 +64,7 @@ impl Default for HttpLimits {
             bodies: MemoryBudget::default(),
             answers: MemoryBudget::default(),
             unread: 256 * 1024 * 1024,
+            heads: 64 * 1024 * 1024,
             shares: Shares::default(),
             header_bytes: 32 * 1024,
             headers: 100,
