@@ -30,7 +30,8 @@ pub struct HttpLimits {
     /// Time for a request's head, from its first byte. A connection that says nothing after its
     /// handshake has the same time. This, `idle` and `stall` are checked in steps of a second at most.
     pub header_time: Duration,
-    /// Time for a request's body.
+    /// Time for a request's body. One that then still arrives at 128 KiB a second may take longer, but no longer than
+    /// `request_time`.
     pub body_time: Duration,
     /// The slowest that a body may arrive, in bytes a second, once its first ten seconds are over.
     pub body_rate: usize,
