@@ -12,7 +12,8 @@ use super::addresses::Addresses;
 use super::pulse::{Order, Pulse};
 use crate::budget::AddressPrefix;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -121,6 +122,22 @@ pub(super) struct HeadMeter {
     since: AtomicU64,
     /// Nothing is counted any more.
     ended: AtomicBool,
+    closing: Mutex<Closing>,
+}
+
+/// Whether a connection is being closed because of what it holds.
+#[derive(Debug, Default)]
+enum Closing {
+    #[default]
+    No,
+    /// It was told to, when so much was counted for it.
+    Told(u64),
+    /// Its socket is dropped.
+    Done,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl HeadMeter {
@@ -200,6 +217,36 @@ impl HeadMeter {
         self.settle(false);
     }
 
+    /// Waits while others that were told to close hold much, if this connection holds much too. Without this, all that
+    /// is ready would be read before the task of the first of them runs.
+    pub(super) fn poll_read_on(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.account.get() {
+            Some(account) if self.charged() > 0 => account.addresses.heads.poll_closed(cx),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// The connection is told to close because of what it holds.
+    fn close(&self, total: &HeadTotal) {
+        let mut closing = lock(&self.closing);
+        if let Closing::No = *closing {
+            let charged = self.charged();
+            *closing = Closing::Told(charged);
+            total.closing.fetch_add(charged, Ordering::AcqRel);
+        }
+        drop(closing);
+        self.end();
+    }
+
+    /// The socket is dropped, and all memory with it.
+    pub(super) fn release(&self) {
+        self.end();
+        let before = std::mem::replace(&mut *lock(&self.closing), Closing::Done);
+        if let (Closing::Told(charged), Some(account)) = (before, self.account.get()) {
+            account.addresses.heads.finish_closing(charged);
+        }
+    }
+
     /// Brings the totals up to date. While a request runs only an open header block counts: what else has arrived
     /// may belong to that request.
     pub(super) fn settle(&self, is_idle: bool) {
@@ -251,6 +298,10 @@ pub(super) struct HeadTotal {
     pub(super) share: u64,
     began: Instant,
     closed: AtomicU64,
+    /// What connections hold that were told to close and have not been dropped.
+    closing: AtomicU64,
+    /// Connections that read on when that is less.
+    waiting: Mutex<Vec<Waker>>,
 }
 
 impl HeadTotal {
@@ -262,11 +313,42 @@ impl HeadTotal {
             share: bytes.div_ceil(part),
             began: Instant::now(),
             closed: AtomicU64::new(0),
+            closing: AtomicU64::new(0),
+            waiting: Mutex::default(),
         }
     }
 
     fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether more is being closed than one search usually closes.
+    fn is_closing_much(&self) -> bool {
+        self.closing.load(Ordering::Acquire) > self.tally.limit / 4
+    }
+
+    fn poll_closed(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.is_closing_much() {
+            return Poll::Ready(());
+        }
+        let mut waiting = lock(&self.waiting);
+        // Looked at under the lock, because the last to finish takes the list under it.
+        if !self.is_closing_much() {
+            return Poll::Ready(());
+        }
+        waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn finish_closing(&self, charged: u64) {
+        self.closing.fetch_sub(charged, Ordering::AcqRel);
+        let mut waiting = lock(&self.waiting);
+        if self.is_closing_much() || waiting.is_empty() {
+            return;
+        }
+        let woken = std::mem::take(&mut *waiting);
+        drop(waiting);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// How many connections have been closed since this was last asked.
@@ -277,9 +359,9 @@ impl HeadTotal {
     /// Closes connections.
     pub(super) fn close(&self, pulses: &[Arc<Pulse>]) {
         for pulse in pulses {
-            // Its memory is released when its task runs, which is soon. It no longer counts, or others would be closed
-            // for it meanwhile.
-            pulse.heads().end();
+            // Its memory is released when its task runs. It no longer counts in the tally, or others would be closed for
+            // it meanwhile.
+            pulse.heads().close(self);
             if pulse.give(Order::Cut) {
                 self.closed.fetch_add(1, Ordering::Relaxed);
             }

@@ -7,7 +7,7 @@ use super::records::Records;
 use crate::telemetry::Open;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
@@ -67,6 +67,7 @@ impl AsyncRead for Wire {
         if !pulse.is_driven() && pulse.order(cx.waker()) == Order::Cut {
             return Poll::Ready(Err(Error::from(ErrorKind::ConnectionAborted)));
         }
+        ready!(pulse.heads().poll_read_on(cx));
         let before = buf.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buf);
         if result.is_ready() {
@@ -111,6 +112,6 @@ impl AsyncWrite for Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.entry.pulse().heads().end();
+        self.entry.pulse().heads().release();
     }
 }

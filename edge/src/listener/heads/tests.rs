@@ -223,6 +223,43 @@ async fn open_header_block_counts_beside_running_requests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn connection_that_holds_much_reads_on_when_closed_ones_are_dropped() {
+    let fixture = Fixture::new(4, 1);
+    let (small, large) = (fixture.open(1), fixture.open(1));
+    let may_read = |connection: &Connection| {
+        let meter = connection.entry.pulse().heads();
+        meter
+            .poll_read_on(&Context::from_waker(Waker::noop()))
+            .is_ready()
+    };
+    let others: Vec<Connection> = (0..4).map(|_| fixture.open(2)).collect();
+    others.iter().for_each(Connection::receive_large);
+    tokio::time::advance(SECOND).await;
+    assert!(may_read(&others[0]));
+    small.receive(500);
+    large.receive_large();
+    assert_eq!(closed(&others), [0, 1]);
+    assert!(may_read(&small));
+    assert!(
+        !may_read(&large),
+        "the memory of the others is not released yet"
+    );
+    others[0].entry.pulse().heads().release();
+    assert!(
+        may_read(&large),
+        "what is left is less than a quarter of the limit"
+    );
+    // Whatever the order, nothing stays counted.
+    others[2].entry.pulse().heads().release();
+    fixture
+        .addresses
+        .heads
+        .close(&[Arc::clone(others[2].entry.pulse())]);
+    others[1].entry.pulse().heads().release();
+    assert_eq!(fixture.addresses.heads.closing.load(Ordering::Acquire), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn search_that_finds_too_little_is_not_repeated_for_every_byte() {
     let tally = Tally::new(800);
     assert!(!tally.add(800));
