@@ -226,6 +226,10 @@ impl Sender {
 
     /// It is no sender any more.
     fn leave(&self) {
+        // One that was displaced has been removed. Under an attack these are most, so they do not take the lock again.
+        if matches!(self.phase(), DISPLACED | ENDED) {
+            return;
+        }
         let mut senders = self.0.admission.lock();
         let unauthenticated = senders.unauthenticated.remove(self.0.id);
         if !unauthenticated {
