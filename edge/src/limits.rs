@@ -16,6 +16,9 @@ pub struct HttpLimits {
     /// Bytes of small answers that wait on HTTP/2 connections because they are not read. Larger answers count in
     /// `answers`.
     pub unread: u64,
+    /// Memory for what has arrived and belongs to no request yet: handshakes, TLS records and heads that are
+    /// unfinished.
+    pub heads: u64,
     /// The part of connections and of requests that are still arriving that one caller may have.
     pub shares: Shares,
     /// Bytes of a request's head: the line, and all headers together.
@@ -27,7 +30,8 @@ pub struct HttpLimits {
     /// Time for a request's head, from its first byte. A connection that says nothing after its
     /// handshake has the same time. This, `idle` and `stall` are checked in steps of a second at most.
     pub header_time: Duration,
-    /// Time for a request's body.
+    /// Time for a request's body. One that then still arrives at 128 KiB a second may take longer, but no longer than
+    /// `request_time`.
     pub body_time: Duration,
     /// The slowest that a body may arrive, in bytes a second, once its first ten seconds are over.
     pub body_rate: usize,
@@ -61,6 +65,7 @@ impl Default for HttpLimits {
             bodies: MemoryBudget::default(),
             answers: MemoryBudget::default(),
             unread: 256 * 1024 * 1024,
+            heads: 64 * 1024 * 1024,
             shares: Shares::default(),
             header_bytes: 32 * 1024,
             headers: 100,

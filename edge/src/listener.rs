@@ -9,7 +9,9 @@ mod admission;
 mod arriving;
 mod connection;
 mod frames;
+mod heads;
 mod pulse;
+mod records;
 mod service;
 mod transfer;
 mod unread;
@@ -216,7 +218,7 @@ impl Listener {
         let pulses = Pulses::new();
         let shared = Arc::new(Shared {
             admission: Admission::new(&self.limits),
-            addresses: Addresses::new(self.limits.connections, self.limits.shares.address),
+            addresses: Addresses::new(&self.limits),
             protocols: connection::Protocols::new(&self.limits),
             limits: self.limits,
             metrics: self.metrics,
@@ -330,6 +332,7 @@ async fn sweep(shared: Arc<Shared>, over: CancellationToken) {
                 let stalled = shared.pulses.sweep(limits, tokio::time::Instant::now());
                 shared.metrics.cut_off("stream_stalled", stalled.streams);
                 shared.metrics.cut_off("connection_stalled", stalled.connections);
+                shared.metrics.cut_off("unfinished_head", shared.addresses.sweep_heads());
             }
         }
     }

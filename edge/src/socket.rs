@@ -2,6 +2,8 @@
 //! bodies, from their first byte until nobody needs them any more. What they say is not looked at here.
 
 mod counted;
+#[cfg(test)]
+mod tests;
 
 use crate::budget::{Reservation, ShareKey};
 use crate::limits::HttpLimits;
@@ -30,7 +32,8 @@ const BUFFER: usize = 8 * 1024;
 /// A longer message is sent in frames of this many bytes (RFC 6455, 5.4). The WebSocket library copies each
 /// frame and keeps the room for it, so whole messages would hold their size twice, and again when idle.
 const FRAME: usize = 64 * 1024;
-/// The most that waits to be sent: a frame, and answers to pings. A peer that pings and does not read is cut off.
+/// The most that waits to be sent: a frame, and answers to pings. Beyond it only the newest ping
+/// is answered.
 const UNSENT: usize = 4 * FRAME;
 /// What a caller's ping or pong has beside its payload: two bytes and the mask (RFC 6455, 5.2).
 const CONTROL_HEAD: usize = 6;

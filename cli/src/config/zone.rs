@@ -198,6 +198,8 @@ pub(crate) struct LimitsConfig {
     pub(crate) connections: usize,
     pub(crate) requests: usize,
     pub(crate) arriving: usize,
+    /// Memory for what has arrived and belongs to no request yet.
+    pub(crate) heads: usize,
     /// The part of the above, and of the memory for bodies, that one address may have: 16 is a sixteenth.
     pub(crate) address_share: usize,
     /// The part of the memory for bodies and for answers that one principal may have.
@@ -225,6 +227,7 @@ impl LimitsConfig {
             connections: count(&mut section, "connections", 1)?,
             requests: count(&mut section, "requests", 1)?,
             arriving: count(&mut section, "arriving", 1)?,
+            heads: size(&mut section, "heads")?,
             address_share: count(&mut section, "address_share", 1)?,
             principal_share: count(&mut section, "principal_share", 1)?,
             headers: size(&mut section, "headers")?,

@@ -656,6 +656,10 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
                 "frame_flood",
                 "an HTTP/2 connection was closed: too many frames that ask for nothing",
             ),
+            (
+                "unfinished_head",
+                "a connection was closed whose handshake or head was unfinished: all together took more than `limits.heads`, or those of its address more than its share",
+            ),
         ],
     ),
     (

@@ -45,6 +45,7 @@ pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
         connections: fit_connections(config.connections, raise_open_files()),
         requests: config.requests,
         arriving: config.arriving,
+        heads: u64::try_from(config.heads).unwrap_or(u64::MAX),
         ..usual
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use axum::body::Body;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http::HeaderValue;
 use std::io;
 
@@ -185,6 +185,38 @@ async fn body_that_keeps_the_rate_is_read() {
     };
     let error = read(trickle(1000), &HeaderMap::new(), &limits, ANY).await;
     assert!(matches!(error, Err(BodyError::TooLarge { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_body_at_a_good_rate_may_take_longer_than_its_time() {
+    const RATE: usize = 500_000;
+    let limits = HttpLimits {
+        body_time: Duration::from_secs(60),
+        ..limits(100 * RATE)
+    };
+    let began = tokio::time::Instant::now();
+    let error = read(trickle(RATE), &HeaderMap::new(), &limits, ANY).await;
+    assert!(matches!(error, Err(BodyError::TooLarge { .. })));
+    assert_eq!(began.elapsed().as_secs(), 100);
+    // Half of the good rate is not enough.
+    let began = tokio::time::Instant::now();
+    let error = read(trickle(64 * 1024), &HeaderMap::new(), &limits, ANY).await;
+    assert!(matches!(error, Err(BodyError::TooSlow { .. })));
+    assert_eq!(began.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn body_that_stops_after_a_fast_start_gets_one_extension() {
+    let limits = HttpLimits {
+        body_time: Duration::from_secs(60),
+        ..limits(40 << 20)
+    };
+    let start = io::Result::Ok(Bytes::from(vec![b'x'; 30 << 20]));
+    let body = stream::iter([start]).chain(stream::pending());
+    let began = tokio::time::Instant::now();
+    let error = read(Body::from_stream(body), &HeaderMap::new(), &limits, ANY).await;
+    assert!(matches!(error, Err(BodyError::TooSlow { .. })));
+    assert_eq!(began.elapsed().as_secs(), 70);
 }
 
 #[tokio::test]

@@ -11,11 +11,12 @@ use super::page::{self, Consent, Ticket};
 use super::redirects::RedirectUri;
 use super::{Inner, Issuer, Scope};
 use crate::listener::Peer;
+use crate::rate::TooFast;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY};
-use http::{HeaderMap, StatusCode, Uri};
+use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -154,8 +155,18 @@ impl Inner {
             .unwrap_or_default()
             .trim()
             .to_ascii_lowercase();
-        if self.too_often(&name, peer) {
-            return again(TOO_OFTEN, StatusCode::TOO_MANY_REQUESTS);
+        if let Err(too_fast) = self.check_rate(&name, peer) {
+            let mut response = self.show(
+                &asked,
+                &scopes,
+                Some(TOO_OFTEN),
+                StatusCode::TOO_MANY_REQUESTS,
+            );
+            let seconds = too_fast.retry_after.as_secs().saturating_add(1);
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from(seconds));
+            return Ok(response);
         }
         let passphrase = form.get("passphrase").unwrap_or_default().trim();
         let proven = self.people.prove(&name, passphrase).await;
@@ -177,7 +188,7 @@ impl Inner {
     /// Counts an attempt. Keys of the limiters are short, whatever somebody sends as a name.
     ///
     /// A stranger who guesses on and on locks out his own addresses, and not the person whose name it is.
-    fn too_often(&self, name: &str, peer: Option<&Peer>) -> bool {
+    fn check_rate(&self, name: &str, peer: Option<&Peer>) -> Result<(), TooFast> {
         let name = check_id(name).map_or("", |()| name);
         let address = match peer.map(|peer| peer.address.ip().to_canonical()) {
             None => String::new(),
@@ -186,7 +197,8 @@ impl Inner {
             Some(IpAddr::V6(address)) => (address.to_bits() >> 64).to_string(),
         };
         let both = format!("{name} {address}");
-        self.by_address.check(&address).is_err() || self.by_name_and_address.check(&both).is_err()
+        self.by_address.check(&address)?;
+        self.by_name_and_address.check(&both)
     }
 
     fn show(

@@ -1,21 +1,32 @@
 //! How many connections one address may have: a share of all, so that one address cannot keep out the others.
 
+use super::heads::{Account, First, HeadMeter, HeadTotal, Tally};
 use super::pulse::{Order, Pulse};
 use crate::budget::AddressPrefix;
+use crate::limits::HttpLimits;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The connections of each address, by numbers that grow with time. An address has an entry only while it has
 /// connections.
+#[derive(Debug)]
 pub(super) struct Addresses {
     share: usize,
+    /// What their unfinished heads take.
+    pub(super) heads: HeadTotal,
     list: Mutex<List>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct List {
     next: u64,
-    by_address: HashMap<AddressPrefix, BTreeMap<u64, Arc<Pulse>>>,
+    by_address: HashMap<AddressPrefix, OfAddress>,
+}
+
+#[derive(Debug)]
+struct OfAddress {
+    connections: BTreeMap<u64, Arc<Pulse>>,
+    heads: Arc<Tally>,
 }
 
 /// What happens to a connection of an address.
@@ -29,10 +40,11 @@ pub(super) enum Entered {
 }
 
 impl Addresses {
-    /// At most a part of `connections` for each address: 16 is a sixteenth.
-    pub(super) fn new(connections: usize, part: usize) -> Arc<Self> {
+    pub(super) fn new(limits: &HttpLimits) -> Arc<Self> {
+        let part = limits.shares.address.max(1);
         Arc::new(Self {
-            share: connections.div_ceil(part.max(1)).max(1),
+            share: limits.connections.div_ceil(part).max(1),
+            heads: HeadTotal::new(limits.heads, part),
             list: Mutex::default(),
         })
     }
@@ -46,7 +58,13 @@ impl Addresses {
         let mut list = self.lock();
         let id = list.next;
         list.next = list.next.wrapping_add(1);
-        let of_address = list.by_address.entry(address).or_default();
+        let entry = list.by_address.entry(address);
+        let of_address = entry.or_insert_with(|| OfAddress {
+            connections: BTreeMap::new(),
+            heads: Arc::new(Tally::new(self.heads.share)),
+        });
+        let heads = Arc::clone(&of_address.heads);
+        let of_address = &mut of_address.connections;
         let mut displaced = None;
         if of_address.len() >= self.share {
             // The map is in the order of time, so the first of the least rank is the oldest.
@@ -59,6 +77,11 @@ impl Addresses {
         }
         of_address.insert(id, Arc::clone(pulse));
         drop(list);
+        pulse.heads().open(Account {
+            addresses: Arc::clone(self),
+            prefix: address,
+            of_address: heads,
+        });
         let slot = AddressSlot {
             id,
             address,
@@ -74,6 +97,62 @@ impl Addresses {
     }
 }
 
+impl Addresses {
+    /// Closes connections of an address whose unfinished heads exceed its share, the largest first. `newest` stays.
+    pub(super) fn relieve_address(&self, address: AddressPrefix, newest: &HeadMeter) {
+        let list = self.lock();
+        let Some(of_address) = list.by_address.get(&address) else {
+            return;
+        };
+        let tally = Arc::clone(&of_address.heads);
+        let found = self.select(
+            &tally,
+            of_address.connections.values(),
+            Some(newest),
+            First::Largest,
+        );
+        drop(list);
+        self.heads.close(&found);
+        tally.searched();
+    }
+
+    /// Closes connections when the unfinished heads of all exceed their limit, the oldest first. `newest` stays.
+    pub(super) fn relieve_all(&self, newest: Option<&HeadMeter>) {
+        let list = self.lock();
+        let connections = list.by_address.values();
+        let connections = connections.flat_map(|of_address| of_address.connections.values());
+        let found = self.select(&self.heads.tally, connections, newest, First::Oldest);
+        drop(list);
+        self.heads.close(&found);
+        self.heads.tally.searched();
+    }
+
+    fn select<'p>(
+        &self,
+        tally: &Tally,
+        connections: impl Iterator<Item = &'p Arc<Pulse>>,
+        newest: Option<&HeadMeter>,
+        first: First,
+    ) -> Vec<Arc<Pulse>> {
+        // Another task may have closed enough while this one waited for the lock.
+        if !tally.is_exceeded() {
+            return Vec::new();
+        }
+        let mut search = self.heads.search();
+        connections.for_each(|pulse| search.add(pulse));
+        search.select(tally, first, newest)
+    }
+
+    /// Looks again whether connections must be closed: one that could not be closed before may have become old. Says
+    /// how many were closed since the last time.
+    pub(super) fn sweep_heads(&self) -> u64 {
+        if self.heads.tally.is_exceeded() {
+            self.relieve_all(None);
+        }
+        self.heads.take_closed()
+    }
+}
+
 /// A connection's place among those of its address.
 pub(super) struct AddressSlot {
     id: u64,
@@ -85,8 +164,8 @@ impl Drop for AddressSlot {
     fn drop(&mut self) {
         let mut list = self.addresses.lock();
         if let Some(of_address) = list.by_address.get_mut(&self.address) {
-            of_address.remove(&self.id);
-            if of_address.is_empty() {
+            of_address.connections.remove(&self.id);
+            if of_address.connections.is_empty() {
                 list.by_address.remove(&self.address);
             }
         }
@@ -96,8 +175,20 @@ impl Drop for AddressSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Shares;
     use crate::listener::pulse::{Entry, Pulses};
     use std::task::Waker;
+
+    fn limits(connections: usize, address: usize) -> HttpLimits {
+        HttpLimits {
+            connections,
+            shares: Shares {
+                address,
+                ..Shares::default()
+            },
+            ..HttpLimits::default()
+        }
+    }
 
     struct Connection {
         entry: Entry,
@@ -119,7 +210,7 @@ mod tests {
 
     #[test]
     fn newest_connection_displaces_one_that_is_not_in_use() {
-        let (pulses, addresses) = (Pulses::new(), Addresses::new(8, 4));
+        let (pulses, addresses) = (Pulses::new(), Addresses::new(&limits(8, 4)));
         let open = |address| Connection::open(&pulses, &addresses, address);
         let silent = open("10.0.0.1");
         let idle = open("10.0.0.1");
@@ -147,7 +238,7 @@ mod tests {
 
     #[test]
     fn address_without_connections_leaves_no_entry() {
-        let (pulses, addresses) = (Pulses::new(), Addresses::new(1, 16));
+        let (pulses, addresses) = (Pulses::new(), Addresses::new(&limits(1, 16)));
         let first = Connection::open(&pulses, &addresses, "10.0.0.1");
         let second = Connection::open(&pulses, &addresses, "10.0.0.1");
         assert_eq!(addresses.lock().by_address.len(), 1);

@@ -182,6 +182,21 @@ impl Sender {
         }
     }
 
+    /// Some of its body has been read: bytes, and the head of a chunk if it comes in chunks (RFC 9112, 7.1).
+    pub(super) fn consume(&self, bytes: usize, is_chunked: bool) {
+        let pulse = &self.0.pulse;
+        if pulse.is_multiplexed() {
+            return;
+        }
+        let overhead = match bytes.checked_ilog2() {
+            Some(bits) if is_chunked => {
+                usize::try_from(bits / 4 + 1).unwrap_or(0) + "\r\n\r\n".len()
+            }
+            _ => 0,
+        };
+        pulse.heads().consume_body(bytes.saturating_add(overhead));
+    }
+
     /// The rest of its body will not be read.
     pub(super) fn abandon(&self) {
         self.0.abandoned.store(true, Ordering::Release);
@@ -211,6 +226,10 @@ impl Sender {
 
     /// It is no sender any more.
     fn leave(&self) {
+        // One that was displaced has been removed. Under an attack these are most, so they do not take the lock again.
+        if matches!(self.phase(), DISPLACED | ENDED) {
+            return;
+        }
         let mut senders = self.0.admission.lock();
         let unauthenticated = senders.unauthenticated.remove(self.0.id);
         if !unauthenticated {

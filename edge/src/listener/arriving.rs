@@ -50,6 +50,12 @@ impl Body for RequestBody {
             return Poll::Ready(Some(Err(SenderEnded.into())));
         }
         let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
+        if let (Some(sender), Some(Ok(frame))) = (&self.sender, &frame)
+            && let Some(data) = frame.data_ref()
+        {
+            let is_chunked = self.incoming.size_hint().exact().is_none();
+            sender.consume(data.len(), is_chunked);
+        }
         let ended = frame.is_none() || self.incoming.is_end_stream();
         if ended && !self.complete() {
             // The listener answers in the handler's place.
@@ -70,6 +76,9 @@ impl Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         if let Some(sender) = self.sender.take() {
+            // The HTTP library discards the rest, or closes the connection.
+            let rest = self.incoming.size_hint().lower();
+            sender.consume(usize::try_from(rest).unwrap_or(usize::MAX), false);
             sender.abandon();
         }
     }

@@ -4,6 +4,7 @@
 use super::addresses::Entered;
 use super::frames::CountedFrames;
 use super::pulse::{Order, Pulse};
+use super::records::Records;
 use super::service::Desk;
 use super::transfer::StreamExecutor;
 use super::unread::Explained;
@@ -127,6 +128,8 @@ pub(super) async fn welcome(
     let wire = Wire {
         stream,
         entry,
+        records: tls.is_some().then(Records::default),
+        handshake: 0,
         _open: shared.metrics.connection(),
         _permit: permit,
         _address: slot,
@@ -216,7 +219,7 @@ fn speak(
     // An error is about one caller, who knows it already: there is nothing to do and, as callers can
     // make as many as they like, nothing to log.
     if let Some(executor) = executor {
-        let frames = CountedFrames::new(stream, Arc::clone(&shared.metrics));
+        let frames = CountedFrames::new(stream, Arc::clone(&shared.metrics), Arc::clone(&pulse));
         let io = TokioIo::new(frames);
         let http2 = Protocols::http2(&shared.limits, executor);
         let connection = Box::pin(http2.serve_connection(io, service));

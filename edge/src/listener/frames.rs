@@ -5,6 +5,7 @@
 //! Each such frame is paid from a budget. Requests, their data and what we send fill it up again, because
 //! honest frames of this kind come with them. What is in the frames is not looked at.
 
+use super::pulse::Pulse;
 use crate::telemetry::Metrics;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -38,10 +39,13 @@ const HEADERS: u8 = 0x1;
 const RST_STREAM: u8 = 0x3;
 const SETTINGS: u8 = 0x4;
 const GOAWAY: u8 = 0x7;
+const CONTINUATION: u8 = 0x9;
 
 /// Flags of DATA (RFC 9113, 6.1).
 const END_STREAM: u8 = 0x1;
 const PADDED: u8 = 0x8;
+/// A flag of HEADERS and CONTINUATION (RFC 9113, 6.2).
+const END_HEADERS: u8 = 0x4;
 
 /// Too many frames that ask for nothing.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,6 +58,8 @@ struct Frames {
     head: [u8; HEAD],
     /// How much of the head has arrived.
     filled: usize,
+    /// What has arrived of the header block that is open, in frames that are complete.
+    block: usize,
     budget: i64,
     refilled: Instant,
     /// Bytes that we sent and that have not been turned into budget.
@@ -66,6 +72,7 @@ impl Frames {
             skip: PREFACE,
             head: [0; HEAD],
             filled: 0,
+            block: 0,
             budget: BURST,
             refilled: Instant::now(),
             sent: 0,
@@ -78,6 +85,7 @@ impl Frames {
                 let skipped = self.skip.min(bytes.len());
                 self.skip -= skipped;
                 bytes = bytes.split_at(skipped).1;
+                self.end_frame();
                 continue;
             }
             let missing = (HEAD - self.filled).min(bytes.len());
@@ -89,13 +97,54 @@ impl Frames {
             bytes = rest;
             if self.filled == HEAD {
                 self.filled = 0;
-                let [high, middle, low, kind, flags, ..] = self.head;
-                let length = u32::from_be_bytes([0, high, middle, low]);
-                self.skip = usize::try_from(length).unwrap_or(usize::MAX);
+                let [_, _, _, kind, flags, ..] = self.head;
+                self.skip = self.length();
                 self.count(kind, flags, self.skip)?;
+                self.end_frame();
             }
         }
         Ok(())
+    }
+
+    /// The length of the frame at hand.
+    fn length(&self) -> usize {
+        let [high, middle, low, ..] = self.head;
+        let length = u32::from_be_bytes([0, high, middle, low]);
+        usize::try_from(length).unwrap_or(usize::MAX)
+    }
+
+    /// If the frame at hand is complete and belongs to a header block, the block grows or ends.
+    fn end_frame(&mut self) {
+        let [_, _, _, kind, flags, ..] = self.head;
+        if self.skip > 0 || !matches!(kind, HEADERS | CONTINUATION) {
+            return;
+        }
+        self.block = match flags & END_HEADERS {
+            0 => self.block.saturating_add(HEAD + self.length()),
+            _ => 0,
+        };
+    }
+
+    /// What has arrived of a frame that is incomplete.
+    fn incomplete(&self) -> usize {
+        match self.skip {
+            0 => self.filled,
+            missing => HEAD + self.length().saturating_sub(missing),
+        }
+    }
+
+    /// Reports what the HTTP library keeps until more arrives.
+    fn report(&self, pulse: &Pulse) {
+        let [_, _, _, kind, ..] = self.head;
+        let incomplete = self.incomplete();
+        let is_head = self.skip > 0 && matches!(kind, HEADERS | CONTINUATION);
+        let (frame, part_of_block) = match is_head || self.block > 0 {
+            true => (0, incomplete),
+            false => (incomplete, 0),
+        };
+        let block = self.block.saturating_add(part_of_block);
+        pulse.heads().set_frames(frame, block, self.block > 0);
+        pulse.settle_heads();
     }
 
     fn count(&mut self, kind: u8, flags: u8, length: usize) -> std::result::Result<(), Flood> {
@@ -146,14 +195,16 @@ pub(super) struct CountedFrames<S> {
     stream: S,
     frames: Frames,
     metrics: Arc<Metrics>,
+    pulse: Arc<Pulse>,
 }
 
 impl<S> CountedFrames<S> {
-    pub(super) fn new(stream: S, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(stream: S, metrics: Arc<Metrics>, pulse: Arc<Pulse>) -> Self {
         Self {
             stream,
             frames: Frames::new(),
             metrics,
+            pulse,
         }
     }
 
@@ -175,10 +226,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for CountedFrames<S> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
         let arrived = buf.filled().get(before..).unwrap_or_default();
-        Poll::Ready(this.frames.follow(arrived).map_err(|Flood| {
+        this.frames.follow(arrived).map_err(|Flood| {
             this.metrics.cut_off("frame_flood", 1);
             Error::new(ErrorKind::ConnectionAborted, "too many control frames")
-        }))
+        })?;
+        this.frames.report(&this.pulse);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -246,6 +299,26 @@ mod tests {
         }
         let mut frames = Frames::new();
         frames.follow(&bytes[..bytes.len() - 13]).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn open_header_block_is_followed_however_the_bytes_are_cut() {
+        let start = [frame(DATA, 0, 70), frame(HEADERS, 0, 100)].concat();
+        let more = frame(CONTINUATION, 0, 50);
+        let end = frame(CONTINUATION, END_HEADERS, 30);
+        for size in [1, 2, 7, 9, 13, 1_000] {
+            let mut frames = after_preface();
+            let mut follow = |bytes: &[u8]| {
+                let followed = bytes.chunks(size).try_for_each(|some| frames.follow(some));
+                assert_eq!(followed, Ok(()));
+                (frames.block, frames.incomplete())
+            };
+            assert_eq!(follow(&start), (109, 0), "pieces of {size} bytes");
+            assert_eq!(follow(&more[..20]), (109, 20));
+            assert_eq!(follow(&more[20..]), (109 + 59, 0));
+            assert_eq!(follow(&end[..5]), (109 + 59, 5));
+            assert_eq!(follow(&end[5..]), (0, 0));
+        }
     }
 
     #[tokio::test(start_paused = true)]

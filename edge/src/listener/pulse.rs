@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::heads::HeadMeter;
 use super::transfer::{Checked, Pace, Transfer};
 use super::unread_answers::UnreadAnswers;
 use crate::budget::AddressPrefix;
@@ -45,6 +46,8 @@ pub(super) struct Pulse {
     written: AtomicU64,
     /// Where the connection comes from, once that is known.
     prefix: OnceLock<AddressPrefix>,
+    /// What has arrived and belongs to no request yet.
+    heads: HeadMeter,
     /// The responses of an HTTP/2 connection that have begun, by their address.
     transfers: Mutex<HashMap<usize, Weak<Transfer>>>,
     /// HTTP is spoken. It is not during the handshake, nor when the socket has become a WebSocket.
@@ -65,6 +68,7 @@ impl Pulse {
             blocked: AtomicBool::new(false),
             written: AtomicU64::new(0),
             prefix: OnceLock::new(),
+            heads: HeadMeter::default(),
             transfers: Mutex::default(),
             driven: AtomicBool::new(false),
             multiplexed: AtomicBool::new(false),
@@ -105,6 +109,24 @@ impl Pulse {
         Running(Arc::clone(self))
     }
 
+    pub(super) fn heads(&self) -> &HeadMeter {
+        &self.heads
+    }
+
+    /// Whether no request runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.active.load(Ordering::Relaxed) == 0
+    }
+
+    /// Brings up to date what is counted of heads that are unfinished.
+    pub(super) fn settle_heads(&self) {
+        self.heads.settle(self.is_idle());
+    }
+
+    pub(super) fn is_multiplexed(&self) -> bool {
+        self.multiplexed.load(Ordering::Relaxed)
+    }
+
     /// A request begins, or ends, to send its body without being authenticated.
     pub(super) fn sends(&self, begins: bool) {
         match begins {
@@ -131,7 +153,7 @@ impl Pulse {
 
     /// Bytes have come.
     pub(super) fn heard(&self) {
-        if self.active.load(Ordering::Relaxed) == 0 {
+        if self.is_idle() {
             self.reading.store(true, Ordering::Relaxed);
         }
     }
@@ -180,11 +202,15 @@ impl Pulse {
         self.multiplexed.store(multiplexed, Ordering::Relaxed);
         self.reading.store(false, Ordering::Relaxed);
         self.driven.store(true, Ordering::Relaxed);
+        // The handshake is over, and its bytes are released.
+        self.heads.set_record(0);
+        self.settle_heads();
     }
 
     /// HTTP has ended on the connection, though its socket may live on.
     pub(super) fn release(&self) {
         self.driven.store(false, Ordering::Relaxed);
+        self.heads.end();
     }
 
     pub(super) fn is_driven(&self) -> bool {
@@ -198,7 +224,9 @@ pub(super) struct Running(Arc<Pulse>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
+        if self.0.active.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.settle_heads();
+        }
     }
 }
 
@@ -208,6 +236,8 @@ struct Seen {
     begun: u32,
     quiet_since: Option<Instant>,
     head_since: Option<Instant>,
+    /// Since when a header block of HTTP/2 is open.
+    block_since: Option<Instant>,
     pace: Pace,
 }
 
@@ -251,6 +281,7 @@ impl Pulses {
             begun: 0,
             quiet_since: None,
             head_since: None,
+            block_since: None,
             pace: Pace::default(),
         };
         list.seen.insert(id, seen);
@@ -325,7 +356,7 @@ impl Seen {
         stalled: &mut Stalled,
     ) -> Streams {
         let mut streams = Streams::default();
-        if !self.pulse.multiplexed.load(Ordering::Relaxed) {
+        if !self.pulse.is_multiplexed() {
             return streams;
         }
         // The last owner of a transfer removes it from this very list, so none is dropped under its lock.
@@ -348,19 +379,25 @@ impl Seen {
     fn judge(&mut self, limits: &HttpLimits, now: Instant) -> Order {
         let pulse = &self.pulse;
         let since = |moment: Instant| now.saturating_duration_since(moment);
-        if !pulse.is_driven() || pulse.active.load(Ordering::Relaxed) > 0 {
+        let begun = pulse.begun.load(Ordering::Relaxed);
+        let has_new = std::mem::replace(&mut self.begun, begun) != begun;
+        // It keeps out every other frame, whatever else runs on the connection.
+        if has_new || !pulse.heads.is_block_open() {
+            self.block_since = None;
+        } else if since(*self.block_since.get_or_insert(now)) >= limits.header_time {
+            return Order::Cut;
+        }
+        if !pulse.is_driven() || !pulse.is_idle() {
             self.quiet_since = None;
             self.head_since = None;
             return Order::Go;
         }
-        let begun = pulse.begun.load(Ordering::Relaxed);
-        if std::mem::replace(&mut self.begun, begun) != begun {
+        if has_new {
             self.quiet_since = None;
             self.head_since = None;
         }
         let quiet = since(*self.quiet_since.get_or_insert(now));
-        let reading =
-            pulse.reading.load(Ordering::Relaxed) && !pulse.multiplexed.load(Ordering::Relaxed);
+        let reading = pulse.reading.load(Ordering::Relaxed) && !pulse.is_multiplexed();
         if reading || begun == 0 {
             let head = since(*self.head_since.get_or_insert(now));
             if head >= limits.header_time {

@@ -61,7 +61,15 @@ impl Desk {
             .as_ref()
             .map(|streams| streams.begin(&self.pulse));
         let old = request.version() < Version::HTTP_2;
-        let Looked { one_host, sent } = Looked::at(&request);
+        let Looked {
+            one_host,
+            sent,
+            bytes,
+        } = Looked::at(&request);
+        if old {
+            self.pulse.heads().finish_head(bytes);
+        }
+        self.pulse.settle_heads();
         let admitted = match one_host {
             true => self.admit(&request).ok_or(TurnedAway::Busy),
             false => Err(TurnedAway::BadHost),
@@ -148,12 +156,19 @@ struct Looked {
     one_host: bool,
     /// The correlation id that came with it, whatever that may be.
     sent: Option<HeaderValue>,
+    /// The least bytes that it can have in HTTP/1.1.
+    bytes: usize,
 }
 
 impl Looked {
     fn at<B>(request: &Request<B>) -> Self {
         let (mut hosts, mut sent) = ((None, 0_usize), None);
+        // A line of the method, the path and the version, and an empty line.
+        let target = request.uri().path_and_query();
+        let target = target.map_or(0, |target| target.as_str().len());
+        let mut bytes = request.method().as_str().len() + target + "  HTTP/1.1\n\n".len();
         for (name, value) in request.headers() {
+            bytes += name.as_str().len() + value.len() + ":\n".len();
             if *name == HOST {
                 hosts = (Some(value), hosts.1 + 1);
             } else if sent.is_none() && *name == CORRELATION {
@@ -167,7 +182,11 @@ impl Looked {
             (Some(host), 1) => host.as_bytes().iter().all(allowed),
             _ => false,
         };
-        Self { one_host, sent }
+        Self {
+            one_host,
+            sent,
+            bytes,
+        }
     }
 }
 

@@ -111,7 +111,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let arrived = buf.filled().len() - before;
+        self.pulse
+            .heads()
+            .add_received(arrived, self.pulse.is_idle());
+        self.pulse.settle_heads();
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -3,10 +3,11 @@
 
 use super::addresses::AddressSlot;
 use super::pulse::{Entry, Order};
+use super::records::Records;
 use crate::telemetry::Open;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
@@ -14,12 +15,37 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(super) struct Wire {
     pub(super) stream: TcpStream,
     pub(super) entry: Entry,
+    /// None where HTTP is spoken plainly.
+    pub(super) records: Option<Records>,
+    /// Bytes of the handshake.
+    pub(super) handshake: usize,
     pub(super) _open: Open,
     pub(super) _permit: OwnedSemaphorePermit,
     pub(super) _address: AddressSlot,
 }
 
 impl Wire {
+    /// Counts bytes that the TLS library keeps.
+    fn count_received(&mut self, bytes: &[u8]) {
+        let Some(records) = &mut self.records else {
+            return;
+        };
+        let before = records.incomplete();
+        records.follow(bytes);
+        let after = records.incomplete();
+        let pulse = self.entry.pulse();
+        if !pulse.is_driven() {
+            // Messages of a handshake may span records, and are kept until they are complete.
+            self.handshake = self.handshake.saturating_add(bytes.len());
+            pulse.heads().set_record(self.handshake);
+        } else if before != after {
+            pulse.heads().set_record(after);
+        } else {
+            return;
+        }
+        pulse.settle_heads();
+    }
+
     fn wrote(&self, result: Poll<Result<usize>>) -> Poll<Result<usize>> {
         match &result {
             Poll::Ready(Ok(written)) => self.entry.pulse().add_written(*written),
@@ -41,9 +67,12 @@ impl AsyncRead for Wire {
         if !pulse.is_driven() && pulse.order(cx.waker()) == Order::Cut {
             return Poll::Ready(Err(Error::from(ErrorKind::ConnectionAborted)));
         }
+        ready!(pulse.heads().poll_read_on(cx));
+        let before = buf.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buf);
         if result.is_ready() {
             self.entry.pulse().heard();
+            self.count_received(buf.filled().get(before..).unwrap_or_default());
         }
         result
     }
@@ -78,5 +107,11 @@ impl AsyncWrite for Wire {
     ) -> Poll<Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.wrote(result)
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.entry.pulse().heads().release();
     }
 }

@@ -11,12 +11,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -131,6 +131,17 @@ impl House {
         TlsConnector::from(config)
             .connect(ServerName::try_from("localhost").unwrap(), tcp)
             .await
+    }
+
+    /// As [`connect`](Self::connect), from one of the addresses of this machine.
+    pub(crate) async fn connect_from(&self, address: IpAddr) -> TlsStream<TcpStream> {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::new(address, 0)).unwrap();
+        let tcp = socket.connect(self.address).await.unwrap();
+        TlsConnector::from(self.config(&Caller::default()))
+            .connect(ServerName::try_from("localhost").unwrap(), tcp)
+            .await
+            .unwrap()
     }
 
     /// What a caller remembers from one connection to the next.

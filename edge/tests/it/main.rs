@@ -11,6 +11,8 @@ mod frames;
 #[cfg(test)]
 mod handshakes;
 #[cfg(test)]
+mod heads;
+#[cfg(test)]
 mod house;
 #[cfg(test)]
 mod plain;

@@ -33,7 +33,7 @@ fn told(pulses: &Pulses, pulse: &Pulse, from: Instant) -> (u32, Order) {
 fn each_state_has_its_time() {
     let stay = (u32::MAX, Order::Go);
     type Life = fn(&Arc<Pulse>) -> Option<Running>;
-    let lives: [(&str, Life, (u32, Order)); 9] = [
+    let lives: [(&str, Life, (u32, Order)); 10] = [
         ("a handshake", |_| None, stay),
         (
             "no first request",
@@ -87,6 +87,16 @@ fn each_state_has_its_time() {
                 None
             },
             (60, Order::Close),
+        ),
+        (
+            "a header block beside a request",
+            |p| {
+                p.drive(true);
+                p.heads().set_frames(0, 100, true);
+                Some(p.begin())
+            },
+            // It is noticed with the second sweep after the request.
+            (11, Order::Cut),
         ),
         (
             "given away",

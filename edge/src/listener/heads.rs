@@ -1,0 +1,449 @@
+//! Memory of bytes that have arrived and belong to no request yet: a handshake, an incomplete TLS record, an
+//! unfinished head, an open header block of HTTP/2. Each connection is bounded by the limits of its head, but there
+//! are many connections, so all of them together and those of one address are bounded too.
+//!
+//! A connection counts in numbers of its own. Only one that holds more than [`FREE`] bytes counts in the totals, so
+//! an ordinary request touches nothing that connections share.
+
+#[cfg(test)]
+mod tests;
+
+use super::addresses::Addresses;
+use super::pulse::{Order, Pulse};
+use crate::budget::AddressPrefix;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What is not counted. A connection has buffers of this size before the first byte arrives.
+const FREE: usize = 4 * 1024;
+/// What is counted for each 4 KiB: the TLS and HTTP libraries double their buffers as they grow.
+const CHARGE: u64 = 8 * 1024;
+/// What an HTTP/2 header block counts at least once a part of it has been decoded. A field of one byte can refer to
+/// a table, and then takes a hundred bytes.
+const OPEN_BLOCK: usize = 32 * 1024;
+/// What a head may differ from the estimate of its size.
+const TOLERANCE: usize = 1024;
+/// A header block that is open for so long on a connection with running requests. Other frames cannot arrive until
+/// it ends, so an honest client sends it at once.
+const BLOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The memory that is counted for so many bytes.
+fn charge(bytes: usize) -> u64 {
+    if bytes <= FREE {
+        return 0;
+    }
+    let steps = u64::try_from(bytes.div_ceil(FREE)).unwrap_or(u64::MAX);
+    steps.saturating_mul(CHARGE)
+}
+
+/// A sum of charges, and its limit.
+#[derive(Debug)]
+pub(super) struct Tally {
+    limit: u64,
+    charged: AtomicU64,
+    /// Connections are searched for when the sum exceeds this: the limit, or more if a search did not find enough.
+    search_above: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            charged: AtomicU64::new(0),
+            search_above: AtomicU64::new(limit),
+        }
+    }
+
+    pub(super) fn charged(&self) -> u64 {
+        self.charged.load(Ordering::Relaxed)
+    }
+
+    /// Adds to the sum. Says whether connections must be closed.
+    fn add(&self, bytes: u64) -> bool {
+        let sum = self.charged.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        sum > self.search_above.load(Ordering::Relaxed)
+    }
+
+    fn subtract(&self, bytes: u64) {
+        let sum = self.charged.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        if sum <= self.limit {
+            self.search_above.store(self.limit, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.charged() > self.limit
+    }
+
+    /// How much must be released. It is a quarter of the limit more than necessary, so that searches are rare.
+    fn excess(&self) -> u64 {
+        match self.charged() {
+            charged if charged > self.limit => charged - (self.limit - self.limit / 4),
+            _ => 0,
+        }
+    }
+
+    /// Connections were closed. If they were too few, there is no other search until the sum has grown.
+    pub(super) fn searched(&self) {
+        let above = match self.is_exceeded() {
+            true => self.charged().saturating_add(self.limit / 8),
+            false => self.limit,
+        };
+        self.search_above.store(above, Ordering::Relaxed);
+    }
+}
+
+/// Where the charges of a connection count.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) addresses: Arc<Addresses>,
+    pub(super) prefix: AddressPrefix,
+    pub(super) of_address: Arc<Tally>,
+}
+
+/// The bytes of one connection that belong to no request.
+#[derive(Debug, Default)]
+pub(super) struct HeadMeter {
+    account: OnceLock<Account>,
+    /// Of the handshake, then of a TLS record that is incomplete.
+    record: AtomicUsize,
+    /// Of an unfinished head of HTTP/1.1, or of an incomplete frame of HTTP/2.
+    buffered: AtomicUsize,
+    /// Those of HTTP/1.1 that arrived since the last request ended.
+    while_idle: AtomicUsize,
+    /// Of an open header block of HTTP/2.
+    block: AtomicUsize,
+    /// What is counted for all of this.
+    charged: AtomicU64,
+    /// When something began to be counted, in milliseconds by the clock of the listener.
+    since: AtomicU64,
+    /// Nothing is counted any more.
+    ended: AtomicBool,
+    closing: Mutex<Closing>,
+}
+
+/// Whether a connection is being closed because of what it holds.
+#[derive(Debug, Default)]
+enum Closing {
+    #[default]
+    No,
+    /// It was told to, when so much was counted for it.
+    Told(u64),
+    /// Its socket is dropped.
+    Done,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HeadMeter {
+    /// Opens the account, once the address is known.
+    pub(super) fn open(&self, account: Account) {
+        // It is set once, when the connection is accepted.
+        let _ = self.account.set(account);
+    }
+
+    /// Bytes of the handshake, or of an incomplete TLS record.
+    pub(super) fn set_record(&self, bytes: usize) {
+        self.record.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes arrived on an HTTP/1.1 connection. One task reads a connection, so plain stores are enough.
+    pub(super) fn add_received(&self, bytes: usize, is_idle: bool) {
+        let add = |to: &AtomicUsize| {
+            let sum = to.load(Ordering::Relaxed).saturating_add(bytes);
+            to.store(sum, Ordering::Relaxed);
+        };
+        add(&self.buffered);
+        if is_idle {
+            add(&self.while_idle);
+        }
+    }
+
+    /// A head of HTTP/1.1 of at least so many bytes is complete. What arrived after it, in the same read, stays.
+    pub(super) fn finish_head(&self, bytes: usize) {
+        let buffered = self.buffered.load(Ordering::Relaxed);
+        let while_idle = self.while_idle.load(Ordering::Relaxed);
+        let mut left = buffered.saturating_sub(bytes);
+        // If the head needed another read, what is left arrived with that one.
+        if while_idle > 0 {
+            left = left.min(while_idle);
+        }
+        if left < TOLERANCE {
+            left = 0;
+        }
+        self.buffered.store(left, Ordering::Relaxed);
+        self.while_idle.store(0, Ordering::Relaxed);
+    }
+
+    /// So many bytes were the body of a request of HTTP/1.1.
+    pub(super) fn consume_body(&self, bytes: usize) {
+        let less = |buffered: usize| Some(buffered.saturating_sub(bytes));
+        // It cannot fail: there is always a new value.
+        let _ = self
+            .buffered
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// What an HTTP/2 connection holds of an incomplete frame, and of a header block. A part of the block may have
+    /// been decoded.
+    pub(super) fn set_frames(&self, frame: usize, block: usize, decoded: bool) {
+        let block = if decoded {
+            block.max(OPEN_BLOCK)
+        } else {
+            block
+        };
+        self.buffered.store(frame, Ordering::Relaxed);
+        self.block.store(block, Ordering::Relaxed);
+    }
+
+    /// Whether a header block of HTTP/2 is open.
+    pub(super) fn is_block_open(&self) -> bool {
+        self.block.load(Ordering::Relaxed) > 0
+    }
+
+    /// What is counted.
+    pub(super) fn charged(&self) -> u64 {
+        self.charged.load(Ordering::Relaxed)
+    }
+
+    /// Counts nothing from now on: the connection is gone, is being closed, or no longer speaks HTTP.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.settle(false);
+    }
+
+    /// Waits while others that were told to close hold much, if this connection holds much too. Without this, all that
+    /// is ready would be read before the task of the first of them runs.
+    pub(super) fn poll_read_on(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.account.get() {
+            Some(account) if self.charged() > 0 => account.addresses.heads.poll_closed(cx),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// The connection is told to close because of what it holds.
+    fn close(&self, total: &HeadTotal) {
+        let mut closing = lock(&self.closing);
+        if let Closing::No = *closing {
+            let charged = self.charged();
+            *closing = Closing::Told(charged);
+            total.closing.fetch_add(charged, Ordering::AcqRel);
+        }
+        drop(closing);
+        self.end();
+    }
+
+    /// The socket is dropped, and all memory with it.
+    pub(super) fn release(&self) {
+        self.end();
+        let before = std::mem::replace(&mut *lock(&self.closing), Closing::Done);
+        if let (Closing::Told(charged), Some(account)) = (before, self.account.get()) {
+            account.addresses.heads.finish_closing(charged);
+        }
+    }
+
+    /// Brings the totals up to date. While a request runs only an open header block counts: what else has arrived
+    /// may belong to that request.
+    pub(super) fn settle(&self, is_idle: bool) {
+        let mut bytes = self.block.load(Ordering::Relaxed);
+        if is_idle {
+            bytes += self.record.load(Ordering::Relaxed) + self.buffered.load(Ordering::Relaxed);
+        }
+        let mut wanted = charge(bytes);
+        if wanted > 0 && self.ended.load(Ordering::Relaxed) {
+            wanted = 0;
+        }
+        if self.charged() == wanted {
+            return;
+        }
+        if let Some(account) = self.account.get() {
+            self.recharge(account, wanted);
+        }
+    }
+
+    #[cold]
+    fn recharge(&self, account: &Account, wanted: u64) {
+        let total = &account.addresses.heads;
+        if self.charged() == 0 {
+            self.since.store(total.now(), Ordering::Relaxed);
+        }
+        let before = self.charged.swap(wanted, Ordering::Relaxed);
+        if let Some(less) = before.checked_sub(wanted) {
+            total.tally.subtract(less);
+            account.of_address.subtract(less);
+            return;
+        }
+        let more = wanted - before;
+        let address_exceeds = account.of_address.add(more);
+        let all_exceed = total.tally.add(more);
+        if address_exceeds {
+            account.addresses.relieve_address(account.prefix, self);
+        }
+        if all_exceed {
+            account.addresses.relieve_all(Some(self));
+        }
+    }
+}
+
+/// What all connections of a listener hold.
+#[derive(Debug)]
+pub(super) struct HeadTotal {
+    pub(super) tally: Tally,
+    /// The limit for one address.
+    pub(super) share: u64,
+    began: Instant,
+    closed: AtomicU64,
+    /// What connections hold that were told to close and have not been dropped.
+    closing: AtomicU64,
+    /// Connections that read on when that is less.
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl HeadTotal {
+    /// At most so many bytes, and a part of them for each address: 16 is a sixteenth.
+    pub(super) fn new(bytes: u64, part: usize) -> Self {
+        let part = u64::try_from(part.max(1)).unwrap_or(u64::MAX);
+        Self {
+            tally: Tally::new(bytes),
+            share: bytes.div_ceil(part),
+            began: Instant::now(),
+            closed: AtomicU64::new(0),
+            closing: AtomicU64::new(0),
+            waiting: Mutex::default(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether more is being closed than one search usually closes.
+    fn is_closing_much(&self) -> bool {
+        self.closing.load(Ordering::Acquire) > self.tally.limit / 4
+    }
+
+    fn poll_closed(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.is_closing_much() {
+            return Poll::Ready(());
+        }
+        let mut waiting = lock(&self.waiting);
+        // Looked at under the lock, because the last to finish takes the list under it.
+        if !self.is_closing_much() {
+            return Poll::Ready(());
+        }
+        waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn finish_closing(&self, charged: u64) {
+        self.closing.fetch_sub(charged, Ordering::AcqRel);
+        let mut waiting = lock(&self.waiting);
+        if self.is_closing_much() || waiting.is_empty() {
+            return;
+        }
+        let woken = std::mem::take(&mut *waiting);
+        drop(waiting);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// How many connections have been closed since this was last asked.
+    pub(super) fn take_closed(&self) -> u64 {
+        self.closed.swap(0, Ordering::Relaxed)
+    }
+
+    /// Closes connections.
+    pub(super) fn close(&self, pulses: &[Arc<Pulse>]) {
+        for pulse in pulses {
+            // Its memory is released when its task runs. It no longer counts in the tally, or others would be closed for
+            // it meanwhile.
+            pulse.heads().close(self);
+            if pulse.give(Order::Cut) {
+                self.closed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A search for connections to close.
+    pub(super) fn search(&self) -> Search {
+        Search {
+            now: self.now(),
+            found: Vec::new(),
+        }
+    }
+}
+
+/// Which of several connections go first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    Oldest,
+    Largest,
+}
+
+/// Connections that may be closed because of what they hold.
+pub(super) struct Search {
+    now: u64,
+    found: Vec<Candidate>,
+}
+
+struct Candidate {
+    in_use: bool,
+    since: u64,
+    charged: u64,
+    pulse: Arc<Pulse>,
+}
+
+impl Search {
+    /// Looks at a connection. One with a running request is closed only for a header block that stays open.
+    pub(super) fn add(&mut self, pulse: &Arc<Pulse>) {
+        let meter = pulse.heads();
+        let charged = meter.charged();
+        if charged == 0 {
+            return;
+        }
+        let since = meter.since.load(Ordering::Relaxed);
+        let in_use = pulse.rank().is_none();
+        let age = Duration::from_millis(self.now.saturating_sub(since));
+        if in_use && !(meter.is_block_open() && age >= BLOCK_PATIENCE) {
+            return;
+        }
+        self.found.push(Candidate {
+            in_use,
+            since,
+            charged,
+            pulse: Arc::clone(pulse),
+        });
+    }
+
+    /// The connections to close so that the tally is kept, but not `newest`.
+    pub(super) fn select(
+        mut self,
+        tally: &Tally,
+        first: First,
+        newest: Option<&HeadMeter>,
+    ) -> Vec<Arc<Pulse>> {
+        let size = |charged: u64| match first {
+            First::Oldest => 0,
+            First::Largest => u64::MAX - charged,
+        };
+        self.found
+            .sort_by_key(|one| (one.in_use, size(one.charged), one.since));
+        let mut excess = tally.excess();
+        let mut selected = Vec::new();
+        for one in self.found {
+            if excess == 0 {
+                break;
+            }
+            if newest.is_some_and(|newest| std::ptr::eq(newest, one.pulse.heads())) {
+                continue;
+            }
+            excess = excess.saturating_sub(one.charged);
+            selected.push(one.pulse);
+        }
+        selected
+    }
+}
