@@ -122,6 +122,10 @@ pub(crate) async fn serve(
     }
     match Known::by(zone, headers, origin.peer.as_deref()).await {
         Ok(known) => {
+            let _request = match known.begin_request(zone) {
+                Ok(request) => request,
+                Err(busy) => return rejected::refused_whole(&parsed, *busy),
+            };
             let mut served = match lifted::lift(&parsed, body.len()) {
                 None => answer(zone, Some(&known), parsed, origin, None).await,
                 Some((bare, given)) => {
@@ -148,7 +152,10 @@ pub(crate) async fn serve_known(
     origin: &Origin,
 ) -> Option<Vec<u8>> {
     let parsed = parse(frame, &Door { batch: zone.batch });
-    let served = answer(zone, Some(known), parsed, origin, None).await;
+    let served = match known.begin_request(zone) {
+        Ok(_request) => answer(zone, Some(known), parsed, origin, None).await,
+        Err(busy) => rejected::refused_whole(&parsed, *busy),
+    };
     served.body.map(Content::joined)
 }
 

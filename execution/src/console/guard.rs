@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use interzone_edge::Secret;
 use interzone_edge::audit::Entry;
+use interzone_edge::budget::ShareKey;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::Correlation;
 use interzone_hub::Caller;
@@ -130,13 +131,20 @@ pub(super) async fn guard(
     }
     let (deed, subject) = deed(&method, uri.path());
     let visitor = Arc::new(visitor);
+    let share = ShareKey::Principal(session.who.as_str().into());
+    let in_flight = console.zone.in_flight.begin(share);
     let mut response = match admitted(&visitor, request).await {
-        Ok(mut request) => {
+        Ok(mut request) if in_flight.is_some() => {
             request.extensions_mut().insert(Arc::clone(&visitor));
             next.run(request).await
         }
+        Ok(_) => {
+            console.zone.metrics.turned_away("principal_share");
+            layout::problem(&console, Some(&visitor), &Problem::Busy)
+        }
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     };
+    drop(in_flight);
     // An address that does not fit is refused before any page of ours is asked.
     if response.status() == StatusCode::BAD_REQUEST
         && !response.headers().contains_key(CONTENT_SECURITY_POLICY)

@@ -2,6 +2,7 @@
 
 mod batches;
 mod doors;
+mod in_flight;
 mod large_bodies;
 mod methods;
 mod refusals;
