@@ -5,6 +5,7 @@ use super::Console;
 use super::layout::{self, Problem};
 use super::session::{Rights, Session};
 use super::sign_in;
+use crate::memory::AnswerMemory;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
@@ -40,6 +41,18 @@ pub(super) struct Visitor {
     pub(super) cookie: Secret,
     /// The moment that their page is made at, by which it is told what it misses.
     pub(super) mark: u64,
+}
+
+impl Visitor {
+    /// To whose share counts what is done and read for them.
+    pub(super) fn share(&self) -> ShareKey {
+        ShareKey::Principal(self.caller.principal.as_str().into())
+    }
+
+    /// Memory for what is read for one page.
+    pub(super) fn memory(&self, console: &Console) -> AnswerMemory {
+        AnswerMemory::new(&console.zone.limits.answers, self.share())
+    }
 }
 
 impl Console {
@@ -131,8 +144,7 @@ pub(super) async fn guard(
     }
     let (deed, subject) = deed(&method, uri.path());
     let visitor = Arc::new(visitor);
-    let share = ShareKey::Principal(session.who.as_str().into());
-    let in_flight = console.zone.in_flight.begin(share);
+    let in_flight = console.zone.in_flight.begin(visitor.share());
     let mut response = match admitted(&visitor, request).await {
         Ok(mut request) if in_flight.is_some() => {
             request.extensions_mut().insert(Arc::clone(&visitor));

@@ -87,6 +87,7 @@ impl From<HubError> for Problem {
             HubError::TaskFinished { state, .. } => {
                 Self::TooLate(format!("The task is {} already.", state.name()))
             }
+            HubError::NoMemory => Self::Busy,
             error => Self::Hub(error),
         }
     }
