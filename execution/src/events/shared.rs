@@ -252,6 +252,16 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn made(
+        notices: Vec<Notice>,
+        seq: u64,
+        limits: &HttpLimits,
+        share: &ShareKey,
+    ) -> Result<Told, Untold> {
+        let frames = sse::frames(&notices, seq);
+        Told::hold(notices, frames, limits, share, None)
+    }
     use interzone_edge::budget::{MemoryBudget, Shares};
 
     fn notice(json: Vec<u8>) -> Notice {
@@ -277,7 +287,7 @@ mod tests {
     }
 
     fn large(limits: &HttpLimits) -> Result<Told, Untold> {
-        Told::new(
+        made(
             vec![notice(vec![b'x'; 2 * REMEMBERED])],
             1,
             limits,
@@ -302,14 +312,14 @@ mod tests {
     fn messages_are_part_of_the_text_unless_they_have_line_breaks() {
         let limits = limits(0);
         let notices = vec![notice(b"{\"a\":1}".to_vec()), notice(b"{\n}".to_vec())];
-        let told = Told::new(notices, 1, &limits, &ShareKey::Unattributed).unwrap();
+        let told = made(notices, 1, &limits, &ShareKey::Unattributed).unwrap();
         let messages: Vec<_> = told.messages().collect();
         assert_eq!(messages, ["{\"a\":1}", "{\n}"]);
         assert!(told.sse.as_ptr_range().contains(&messages[0].as_ptr()));
         // Those with line breaks count by themselves.
         let limits = self::limits(2 * REMEMBERED);
         let broken = [b"{\n".as_slice(), &vec![b' '; REMEMBERED], b"}"].concat();
-        let told = Told::new(vec![notice(broken)], 1, &limits, &ShareKey::Unattributed);
+        let told = made(vec![notice(broken)], 1, &limits, &ShareKey::Unattributed);
         assert!(matches!(told, Err(Untold::NoRoom(_))), "{told:?}");
     }
 }
