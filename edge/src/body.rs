@@ -288,10 +288,21 @@ pub fn hold(
     limits: &HttpLimits,
     key: &ShareKey,
 ) -> Result<Bytes, BodyError> {
+    hold_within(answer, asked, limits, key, &mut None)
+}
+
+/// As [`hold`], where memory was reserved before the answer was made: its part is taken out of that.
+pub fn hold_within(
+    answer: Vec<u8>,
+    asked: usize,
+    limits: &HttpLimits,
+    key: &ShareKey,
+    reserved: &mut Option<Reservation>,
+) -> Result<Bytes, BodyError> {
     if answer.len() <= MemoryBudget::PAGE {
         return Ok(answer.into());
     }
-    match limits.answers.reserve(key, answer.len()) {
+    match reserve_within(answer.len(), limits, key, reserved) {
         Some(reservation) => Ok(Bytes::from_owner(Held {
             bytes: answer,
             _reservation: Some(reservation),
@@ -302,17 +313,40 @@ pub fn hold(
 }
 
 /// Memory for an answer of so many bytes that is sent in pieces, for as long as the reservation lives. Small
-/// ones need none.
+/// ones need none. It is taken out of what was reserved before as far as that goes.
 pub fn reserve_answer(
     bytes: usize,
     limits: &HttpLimits,
     key: &ShareKey,
+    reserved: &mut Option<Reservation>,
 ) -> Result<Option<Reservation>, BodyError> {
     if bytes <= MemoryBudget::PAGE {
         return Ok(None);
     }
-    let reserved = limits.answers.reserve(key, bytes);
+    let reserved = reserve_within(bytes, limits, key, reserved);
     reserved.map(Some).ok_or(BodyError::NoRoom)
+}
+
+/// Memory for so many bytes, out of what was reserved before as far as that goes.
+fn reserve_within(
+    bytes: usize,
+    limits: &HttpLimits,
+    key: &ShareKey,
+    reserved: &mut Option<Reservation>,
+) -> Option<Reservation> {
+    match reserved {
+        None => limits.answers.reserve(key, bytes),
+        Some(before) => {
+            let mut part = before.split(bytes);
+            match part.grow_to(bytes) {
+                true => Some(part),
+                false => {
+                    before.merge(part);
+                    None
+                }
+            }
+        }
+    }
 }
 
 /// A body with the memory that it takes.

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// The part of an address that stands for one caller: an IPv4 address, or the /64 of an IPv6 address, since
 /// one customer of a network usually has a whole /64. An IPv4 address mapped to IPv6 is that IPv4 address.
@@ -70,6 +71,8 @@ struct Inner {
     bytes: usize,
     shares: Shares,
     reserved: Mutex<Reserved>,
+    /// Wakes those who wait for memory whenever some is given back.
+    released: Notify,
 }
 
 /// How many pages a caller may have: usually, and in its only reservation.
@@ -110,7 +113,19 @@ impl MemoryBudget {
             bytes,
             shares,
             reserved: Mutex::default(),
+            released: Notify::new(),
         }))
+    }
+
+    /// The most bytes that a caller may have in its only reservation.
+    pub fn largest(&self, key: &ShareKey) -> usize {
+        let pages = self.share(key).alone.min(self.pages());
+        pages.saturating_mul(Self::PAGE)
+    }
+
+    /// Completes when memory is given back after this was called. It need not be enough, and others may take it first.
+    pub fn released(&self) -> impl Future<Output = ()> {
+        self.0.released.notified()
     }
 
     /// Reserves so many bytes, until the reservation is dropped; `None` if the total or the caller's share
@@ -175,6 +190,8 @@ impl MemoryBudget {
         let mut reserved = self.lock();
         reserved.total = reserved.total.saturating_sub(pages);
         reserved.remove(key, pages);
+        drop(reserved);
+        self.0.released.notify_waiters();
     }
 }
 
@@ -256,6 +273,34 @@ impl Reservation {
         taken
     }
 
+    /// Gives back what is reserved beyond so many bytes.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let pages = bytes.div_ceil(MemoryBudget::PAGE);
+        if pages < self.pages {
+            self.budget.give_back(&self.key, self.pages - pages);
+            self.pages = pages;
+        }
+    }
+
+    /// Takes so many bytes out of the reservation, or all of it if it has fewer, as a reservation of their own.
+    #[must_use]
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let pages = bytes.div_ceil(MemoryBudget::PAGE).min(self.pages);
+        self.pages -= pages;
+        Self {
+            budget: self.budget.clone(),
+            key: self.key.clone(),
+            pages,
+        }
+    }
+
+    /// Adds another reservation of the same caller and budget to this one.
+    pub fn merge(&mut self, mut other: Self) {
+        if Arc::ptr_eq(&self.budget.0, &other.budget.0) && self.key == other.key {
+            self.pages += std::mem::take(&mut other.pages);
+        }
+    }
+
     /// Counts what is reserved to another caller's share. Says whether that share had room for it; if not,
     /// nothing changes.
     pub fn transfer(&mut self, key: &ShareKey) -> bool {
@@ -272,7 +317,9 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.give_back(&self.key, self.pages);
+        if self.pages > 0 {
+            self.budget.give_back(&self.key, self.pages);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod capped;
 pub mod clock;
 pub mod egress;
 pub mod health;
+pub mod in_flight;
 pub mod issuer;
 pub mod limits;
 pub mod listener;

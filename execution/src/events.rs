@@ -10,7 +10,7 @@ pub(crate) use shared::{Shared, Told, Untold};
 
 use crate::rpc::acp::convert;
 use bytes::Bytes;
-use interzone_hub::{Caller, Event, EventBody, Hub, HubError, Subject, Task};
+use interzone_hub::{Caller, Event, EventBody, Hub, HubError, ReadMemory, Subject, Task};
 use interzone_jsonrpc::{MethodName, Notification, RawJson};
 use interzone_protocol::acp::{
     Method, StreamChunk, StreamMove, StreamStatus, TaskEvent, TaskLine, TaskNotification,
@@ -32,16 +32,22 @@ pub(crate) struct Notice {
     pub(crate) params: Bytes,
 }
 
-/// The notifications that an event is. One of a task or stream that is gone is none.
-pub(crate) async fn notices(hub: &Hub, event: &Event) -> Result<Vec<Notice>, HubError> {
+/// The notifications that an event is, with memory for what is large reserved before it is read. One of a task or
+/// stream that is gone is none.
+pub(crate) async fn notices(
+    hub: &Hub,
+    event: &Event,
+    memory: Option<&dyn ReadMemory>,
+) -> Result<Vec<Notice>, HubError> {
     match &event.subject {
-        Subject::Task(id) => of_task(hub, id, event).await,
+        Subject::Task(id) => of_task(hub, id, event, memory).await,
         Subject::Stream(id) => {
             let notice = match &event.body {
                 EventBody::Chunk { chunk, last, .. } => {
+                    let chunk = hub.unpack_one_within(chunk.clone(), memory).await?;
                     let chunk = StreamChunk {
                         stream_id: id.to_string(),
-                        chunk: convert::stamped(hub.unpack_one(chunk.clone()).await?, event.at),
+                        chunk: convert::stamped(chunk, event.at),
                         // The log's first entry is that the stream began; what is said counts from one.
                         sequence: event.seq.saturating_sub(1),
                         is_last: Some(*last),
@@ -75,7 +81,12 @@ pub(crate) fn text(id: &TaskId, run: u64, offset: u64, delta: &str) -> Option<No
     written(watched::TASK_TEXT, None, &text)
 }
 
-async fn of_task(hub: &Hub, id: &TaskId, event: &Event) -> Result<Vec<Notice>, HubError> {
+async fn of_task(
+    hub: &Hub,
+    id: &TaskId,
+    event: &Event,
+    memory: Option<&dyn ReadMemory>,
+) -> Result<Vec<Notice>, HubError> {
     let data = match &event.body {
         EventBody::Text { run, offset, delta } => {
             return Ok(text(id, *run, *offset, delta).into_iter().collect());
@@ -90,15 +101,15 @@ async fn of_task(hub: &Hub, id: &TaskId, event: &Event) -> Result<Vec<Notice>, H
                 .collect());
         }
         EventBody::Message { message, .. } => {
-            let message: Message = hub.unpack_one(message.clone()).await?;
+            let message: Message = hub.unpack_one_within(message.clone(), memory).await?;
             Json::of(&convert::stamped(message, event.at))
         }
         EventBody::Artifact { artifact, .. } => {
-            let artifact: Artifact = hub.unpack_one(artifact.clone()).await?;
+            let artifact: Artifact = hub.unpack_one_within(artifact.clone(), memory).await?;
             Json::of(&convert::dated(artifact, event.at))
         }
         EventBody::Created { .. } | EventBody::State { .. } => match hub.store().task(id).await? {
-            Some(task) => Json::of(&task_at(hub, &task, event).await?),
+            Some(task) => Json::of(&task_at(hub, &task, event, memory).await?),
             None => return Ok(Vec::new()),
         },
         _ => return Ok(Vec::new()),
@@ -124,20 +135,25 @@ fn notification(id: &TaskId, kind: TaskEvent, at: Timestamp, data: Json) -> Opti
 }
 
 /// The task as an event left it. At its end that is all of it: from then on nothing changes.
-async fn task_at(hub: &Hub, task: &Task, event: &Event) -> Result<TaskObject, HubError> {
+async fn task_at(
+    hub: &Hub,
+    task: &Task,
+    event: &Event,
+    memory: Option<&dyn ReadMemory>,
+) -> Result<TaskObject, HubError> {
     let (state, said) = match &event.body {
         EventBody::State { to, .. } if to.is_terminal() => {
             // Who may have this was decided before; it is read as its owner would.
             let owner = Caller::new(task.owner.clone());
-            let detail = hub.task_detail(&owner, &task.id, usize::MAX, true).await?;
-            return Ok(convert::detail(detail, true, true));
+            let detail = hub.task_detail_within(&owner, &task.id, usize::MAX, true, memory);
+            return Ok(convert::detail(detail.await?, true, true));
         }
         EventBody::State { to, message, .. } => (*to, message.clone()),
         EventBody::Created { message } => (TaskState::Submitted, Some(message.clone())),
         _ => (task.state, None),
     };
     let said = match said {
-        Some(message) => Some(hub.unpack_one(message).await?),
+        Some(message) => Some(hub.unpack_one_within(message, memory).await?),
         None => None,
     };
     Ok(convert::as_of(task, state, event.at, said))

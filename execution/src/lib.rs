@@ -12,6 +12,7 @@ mod events;
 pub mod files;
 mod in_process;
 pub mod intake;
+mod memory;
 pub mod pairs;
 mod rpc;
 pub mod webhooks;

@@ -31,7 +31,7 @@ use content::{Content, Writing};
 use door::Door;
 use errors::{Fault, WireError, finished_at, to_wire};
 use futures_util::FutureExt;
-use interzone_edge::budget::ShareKey;
+use interzone_edge::budget::{Reservation, ShareKey};
 use interzone_edge::listener::Peer;
 use interzone_edge::request::{Correlation, TraceParent};
 use interzone_hub::HubError;
@@ -122,6 +122,10 @@ pub(crate) async fn serve(
     }
     match Known::by(zone, headers, origin.peer.as_deref()).await {
         Ok(known) => {
+            let _request = match known.begin_request(zone) {
+                Ok(request) => request,
+                Err(busy) => return rejected::refused_whole(&parsed, *busy),
+            };
             let mut served = match lifted::lift(&parsed, body.len()) {
                 None => answer(zone, Some(&known), parsed, origin, None).await,
                 Some((bare, given)) => {
@@ -146,10 +150,13 @@ pub(crate) async fn serve_known(
     known: &Known,
     frame: &[u8],
     origin: &Origin,
-) -> Option<Vec<u8>> {
+) -> Option<Content> {
     let parsed = parse(frame, &Door { batch: zone.batch });
-    let served = answer(zone, Some(known), parsed, origin, None).await;
-    served.body.map(Content::joined)
+    let served = match known.begin_request(zone) {
+        Ok(_request) => answer(zone, Some(known), parsed, origin, None).await,
+        Err(busy) => rejected::refused_whole(&parsed, *busy),
+    };
+    served.body
 }
 
 /// Serves what was parsed. Without somebody known there is nothing but a rejection in it.
@@ -167,6 +174,7 @@ async fn answer(
                 due,
                 outcome,
                 correlation,
+                reserved,
             } = serve_item(zone, known, item, origin, given).await;
             let status = match &outcome {
                 Outcome::Failed(error) => error.http,
@@ -176,7 +184,7 @@ async fn answer(
             let (error, live) = match outcome {
                 Outcome::Done(Reply::Live(live)) => (None, Some((live, None))),
                 outcome => {
-                    put(&mut answers, due.as_ref(), &outcome);
+                    put(&mut answers, due.as_ref(), &outcome, reserved);
                     match outcome {
                         Outcome::Failed(failed) => (Some(failed), None),
                         _ => (None, None),
@@ -236,9 +244,17 @@ struct Done<'a> {
     outcome: Outcome,
     /// The name that the call gave itself.
     correlation: Option<Correlation>,
+    /// Memory that was reserved for what was read, of which the answer takes its part.
+    reserved: Option<Reservation>,
 }
 
-fn put(answers: &mut Writing, due: Option<&Due<'_>>, outcome: &Outcome) {
+fn put(
+    answers: &mut Writing,
+    due: Option<&Due<'_>>,
+    outcome: &Outcome,
+    reserved: Option<Reservation>,
+) {
+    answers.reserve(reserved);
     match (due, outcome) {
         (Some(Due::Request(request)), Outcome::Done(reply)) => answers.result(request, reply),
         (Some(Due::Request(request)), Outcome::Failed(error)) => {
@@ -256,29 +272,30 @@ async fn serve_item<'a>(
     origin: &Origin,
     given: Option<Given>,
 ) -> Done<'a> {
-    let (due, outcome, correlation) = match item {
+    let (due, outcome, correlation, reserved) = match item {
         Ok(Message::Request(request)) => {
             let call = (request.method(), request.params(), request.id());
-            let (outcome, correlation) = recorded(zone, known, call, origin, given).await;
-            (Some(Due::Request(request)), outcome, correlation)
+            let (outcome, correlation, reserved) = recorded(zone, known, call, origin, given).await;
+            (Some(Due::Request(request)), outcome, correlation, reserved)
         }
         Ok(Message::Notification(note)) => {
             let call = (note.method(), note.params(), None);
             let _ = recorded(zone, known, call, origin, None).await;
-            (None, Outcome::Silent, None)
+            (None, Outcome::Silent, None, None)
         }
-        Ok(Message::Response(_)) => (None, Outcome::Silent, None),
+        Ok(Message::Response(_)) => (None, Outcome::Silent, None, None),
         Err(rejection) => {
             let code = rejection.problem().code();
             zone.metrics.request("none", "rejected", 0.0);
             let due = rejected::answer(&rejection).map(Due::Rejection);
-            (due, Outcome::Rejected(code), None)
+            (due, Outcome::Rejected(code), None, None)
         }
     };
     Done {
         due,
         outcome,
         correlation,
+        reserved,
     }
 }
 
@@ -292,10 +309,10 @@ async fn recorded(
     (name, params, id): Call<'_>,
     origin: &Origin,
     given: Option<Given>,
-) -> (Outcome, Option<Correlation>) {
+) -> (Outcome, Option<Correlation>, Option<Reservation>) {
     let Some(known) = known else {
         let nobody = Box::new(errors::internal("nobody"));
-        return (Outcome::Failed(nobody), None);
+        return (Outcome::Failed(nobody), None, None);
     };
     let began = Instant::now();
     let cx = Context::new(zone, known, origin, id, given);
@@ -341,7 +358,8 @@ async fn recorded(
         zone_call,
     }
     .leave(zone);
-    (outcome, cx.correlation.into_inner())
+    let reserved = cx.memory.into_reservation();
+    (outcome, cx.correlation.into_inner(), reserved)
 }
 
 async fn limited(

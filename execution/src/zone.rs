@@ -7,6 +7,7 @@ use crate::pairs::PairLog;
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::Authenticator;
 use interzone_edge::egress::Egress;
+use interzone_edge::in_flight::InFlight;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::rate::RateLimiter;
 use interzone_edge::readiness::{self, SharedCheck};
@@ -127,6 +128,8 @@ pub struct Zone {
     pub(crate) told: Shared,
     /// Who watches how much.
     pub(crate) seats: Arc<Seats>,
+    /// Which caller has how many requests in flight.
+    pub(crate) in_flight: Arc<InFlight>,
 }
 
 impl Zone {
@@ -146,6 +149,7 @@ impl Zone {
             metadata_url,
             egress: options.egress,
             seats: Seats::new(options.limits.watches),
+            in_flight: InFlight::new(&options.limits),
             limits: options.limits,
             rate: options.rate,
             audit: options.audit,

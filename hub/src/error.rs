@@ -88,6 +88,9 @@ pub enum HubError {
     /// Others kept changing the same thing at the same time.
     #[error("too much happens to this at once; try again")]
     Contended,
+    /// As much is being read for callers as memory allows.
+    #[error("too much is being read at this moment; try again")]
+    NoMemory,
     /// The store did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -97,7 +100,7 @@ impl HubError {
     /// Whether the same call may work later, all else unchanged.
     pub const fn is_transient(&self) -> bool {
         match self {
-            Self::Contended => true,
+            Self::Contended | Self::NoMemory => true,
             Self::Store(error) => error.is_transient(),
             _ => false,
         }

@@ -20,6 +20,7 @@ mod failure;
 mod hub;
 mod lease;
 mod limits;
+mod memory;
 mod outbox;
 mod packed;
 pub mod ports;
@@ -44,6 +45,7 @@ pub use hub::{
 };
 pub use lease::Lease;
 pub use limits::Limits;
+pub use memory::ReadMemory;
 pub use outbox::{Carried, Fate, OutboxEntry, RetryPolicy, Settlement};
 pub use packed::{Blob, BlobId, BlobText, FETCH, HasParts, INLINE_LIMIT, NotABlobId, Packed};
 pub use quota::{Charge, Rate};

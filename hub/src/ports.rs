@@ -21,7 +21,7 @@ pub use pair::{Pair, PairQuery, PairStore};
 pub use record::{Record, RecordStore};
 pub use store::{
     DeadLetterQuery, OutboxClaim, OutboxStore, QuotaStore, Store, StreamStore, SubscriptionQuery,
-    TaskStore, TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
+    TaskRead, TaskStore, TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
 };
 pub use talk::{Conversations, TalkStore};
 

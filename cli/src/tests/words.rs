@@ -310,8 +310,12 @@ pub(super) const LOGGED: Told = &[
         "More than `limits.requests` at once: callers are told to come again. If it lasts, more nodes.",
     ),
     (
+        "principal_share",
+        "One caller has its share of `limits.requests` in flight, and is told to come again; others are not affected. If it lasts: let it wait for its answers, or lower `limits.principal_share`.",
+    ),
+    (
         "no_room",
-        "Large bodies take all the memory that they may; it passes.",
+        "Large bodies, answers or reads take all the memory that they may; it passes.",
     ),
     (
         "contended",
@@ -618,6 +622,14 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
         &[
             ("busy", "more than `limits.requests` at once"),
             (
+                "principal_share",
+                "one caller has its share of `limits.requests` in flight",
+            ),
+            (
+                "address_share",
+                "tokens of so many requests of one address are being verified at the issuer that they are its share of `limits.requests`",
+            ),
+            (
                 "too_many_arriving",
                 "ended while its body was arriving: more than `limits.arriving` at once, or the share of its address",
             ),
@@ -635,7 +647,7 @@ pub(super) const LABELS: &[(&str, &str, Told)] = &[
             ("too_large", "over `limits.body`"),
             (
                 "no_room",
-                "too many large bodies, answers or watched events at once, of all callers or of this one",
+                "too many large bodies, answers, reads or watched events at once, of all callers or of this one",
             ),
             ("broken_body", "the caller went away in the middle"),
         ],

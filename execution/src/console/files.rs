@@ -5,6 +5,7 @@ use super::guard::Visitor;
 use super::layout::{self, Problem, protect};
 use super::{CONTENT_SCOPE, Console};
 use crate::files::safe_name;
+use crate::memory::AnswerMemory;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -14,7 +15,6 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interzone_edge::body;
-use interzone_edge::budget::ShareKey;
 use interzone_protocol::vocab::{Encoding, Part, PartKind, TaskId};
 use std::sync::Arc;
 use url::form_urlencoded;
@@ -40,8 +40,9 @@ pub(super) async fn download(
     uri: Uri,
 ) -> Response {
     let inline = uri.query() == Some("inline");
-    match read(&console, &visitor, &id, &of, index, part).await {
-        Ok(part) => answer(&console, &visitor, &part, inline)
+    let memory = visitor.memory(&console);
+    match read(&console, &visitor, &id, &of, index, part, &memory).await {
+        Ok(part) => answer(&console, &visitor, &part, inline, memory)
             .unwrap_or_else(|problem| layout::problem(&console, Some(&visitor), &problem)),
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     }
@@ -54,6 +55,7 @@ async fn read(
     of: &str,
     index: usize,
     number: usize,
+    memory: &AnswerMemory,
 ) -> Result<Part, Problem> {
     if !visitor.rights.content {
         return Err(Problem::Needs(CONTENT_SCOPE));
@@ -68,12 +70,14 @@ async fn read(
             let end = place.checked_add(1).ok_or_else(nothing)?;
             let mut found = hub.store().messages(&id, place..end).await?;
             let message = found.pop().ok_or_else(nothing)?;
-            hub.unpack_one(message).await?.parts().to_vec()
+            let message = hub.unpack_one_within(message, Some(memory)).await?;
+            message.parts().to_vec()
         }
         "artifact" => {
             let mut found = hub.store().artifacts(&id).await?.into_iter();
             let artifact = found.nth(index).ok_or_else(nothing)?;
-            hub.unpack_one(artifact).await?.parts().to_vec()
+            let artifact = hub.unpack_one_within(artifact, Some(memory)).await?;
+            artifact.parts().to_vec()
         }
         _ => return Err(nothing()),
     };
@@ -85,6 +89,7 @@ fn answer(
     visitor: &Visitor,
     part: &Part,
     inline: bool,
+    memory: AnswerMemory,
 ) -> Result<Response, Problem> {
     let nothing = || Problem::Nothing("file");
     let kind = part.media_type().unwrap_or("application/octet-stream");
@@ -116,10 +121,10 @@ fn answer(
     } else {
         ("attachment", "application/octet-stream".to_owned())
     };
-    let share = ShareKey::Principal(visitor.caller.principal.as_str().into());
-    let held = body::hold(content, 0, &console.zone.limits, &share);
-    let content =
-        held.map_err(|_| Problem::TooLate("There is no room for this now.".to_owned()))?;
+    let limits = &console.zone.limits;
+    let mut reserved = memory.into_reservation();
+    let held = body::hold_within(content, 0, limits, &visitor.share(), &mut reserved);
+    let content = held.map_err(|_| Problem::Busy)?;
     let mut response = Body::from(content).into_response();
     let headers = response.headers_mut();
     let way = format!("{way}; filename*=UTF-8''{name}");

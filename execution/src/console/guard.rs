@@ -5,6 +5,7 @@ use super::Console;
 use super::layout::{self, Problem};
 use super::session::{Rights, Session};
 use super::sign_in;
+use crate::memory::AnswerMemory;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
@@ -13,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use interzone_edge::Secret;
 use interzone_edge::audit::Entry;
+use interzone_edge::budget::ShareKey;
 use interzone_edge::listener::Peer;
 use interzone_edge::request::Correlation;
 use interzone_hub::Caller;
@@ -39,6 +41,18 @@ pub(super) struct Visitor {
     pub(super) cookie: Secret,
     /// The moment that their page is made at, by which it is told what it misses.
     pub(super) mark: u64,
+}
+
+impl Visitor {
+    /// To whose share counts what is done and read for them.
+    pub(super) fn share(&self) -> ShareKey {
+        ShareKey::Principal(self.caller.principal.as_str().into())
+    }
+
+    /// Memory for what is read for one page.
+    pub(super) fn memory(&self, console: &Console) -> AnswerMemory {
+        AnswerMemory::new(&console.zone.limits.answers, self.share())
+    }
 }
 
 impl Console {
@@ -130,13 +144,19 @@ pub(super) async fn guard(
     }
     let (deed, subject) = deed(&method, uri.path());
     let visitor = Arc::new(visitor);
+    let in_flight = console.zone.in_flight.begin(visitor.share());
     let mut response = match admitted(&visitor, request).await {
-        Ok(mut request) => {
+        Ok(mut request) if in_flight.is_some() => {
             request.extensions_mut().insert(Arc::clone(&visitor));
             next.run(request).await
         }
+        Ok(_) => {
+            console.zone.metrics.turned_away("principal_share");
+            layout::problem(&console, Some(&visitor), &Problem::Busy)
+        }
         Err(problem) => layout::problem(&console, Some(&visitor), &problem),
     };
+    drop(in_flight);
     // An address that does not fit is refused before any page of ours is asked.
     if response.status() == StatusCode::BAD_REQUEST
         && !response.headers().contains_key(CONTENT_SECURITY_POLICY)

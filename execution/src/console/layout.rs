@@ -73,6 +73,8 @@ pub(super) enum Problem {
     NoOperator,
     UsedLink,
     Away,
+    /// The visitor has too many requests in flight, or there is no memory for the answer.
+    Busy,
     /// The hub or its store.
     Hub(HubError),
 }
@@ -85,6 +87,7 @@ impl From<HubError> for Problem {
             HubError::TaskFinished { state, .. } => {
                 Self::TooLate(format!("The task is {} already.", state.name()))
             }
+            HubError::NoMemory => Self::Busy,
             error => Self::Hub(error),
         }
     }
@@ -145,6 +148,11 @@ impl Problem {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Not signed in",
                 "The issuer cannot be reached at the moment. Please try again soon.",
+            ),
+            Self::Busy => said(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Not now",
+                "Too much is being read at this moment. Try again soon.",
             ),
             Self::Hub(error) => {
                 tracing::warn!(%error, "a page of the console could not be shown");

@@ -111,9 +111,10 @@ pub(super) fn in_pieces(
     pieces: Vec<Bytes>,
     limits: &HttpLimits,
     share: &ShareKey,
+    reserved: &mut Option<Reservation>,
 ) -> Result<(Body, usize), BodyError> {
     let size = size_of(&pieces);
-    let pieces = counted(pieces, limits, share)?
+    let pieces = counted(pieces, limits, share, reserved)?
         .into_iter()
         .map(Ok::<_, Infallible>);
     Ok((Body::from_stream(stream::iter(pieces)), size))
@@ -129,8 +130,9 @@ pub(super) fn counted(
     pieces: Vec<Bytes>,
     limits: &HttpLimits,
     share: &ShareKey,
+    reserved: &mut Option<Reservation>,
 ) -> Result<Vec<Bytes>, BodyError> {
-    let Some(reserved) = body::reserve_answer(size_of(&pieces), limits, share)? else {
+    let Some(reserved) = body::reserve_answer(size_of(&pieces), limits, share, reserved)? else {
         return Ok(pieces);
     };
     let reserved = Arc::new(reserved);

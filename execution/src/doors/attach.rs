@@ -41,6 +41,8 @@ pub(super) async fn attach(
     kind: &'static str,
 ) -> Result<Attached, Box<WireError>> {
     let known = Known::by(zone, &parts.headers, origin.peer.as_deref()).await?;
+    // It counts until its answer begins; after that it is one of the caller's watches.
+    let _request = known.begin_request(zone)?;
     let opened = open(zone, parts, &known, subject).await;
     let error = opened.as_ref().err();
     zone.metrics

@@ -136,18 +136,20 @@ impl Caller {
 /// Puts a message on its way, with its part of the memory for answers until it is sent. It is one line: all
 /// that others wrote in it is between the quotes of a string.
 fn put(
-    message: Content,
+    mut message: Content,
     said: &mut VecDeque<Bytes>,
     limits: &HttpLimits,
     share: &ShareKey,
 ) -> Result<(), BodyError> {
+    let mut reserved = message.take_reservation();
     match message.into_one() {
         Ok(whole) => {
             let event = [&BEGIN, whole.as_slice(), &END].concat();
-            said.push_back(body::hold(event, 0, limits, share)?);
+            let event = body::hold_within(event, 0, limits, share, &mut reserved)?;
+            said.push_back(event);
         }
         Err(large) => {
-            let pieces = counted(large.pieces(), limits, share)?;
+            let pieces = counted(large.pieces(), limits, share, &mut reserved)?;
             said.push_back(BEGIN);
             said.extend(pieces);
             said.push_back(END);

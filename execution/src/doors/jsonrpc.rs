@@ -152,16 +152,17 @@ async fn within<B: Incoming>(
     if let Some((live, Some(known))) = served.live.take() {
         return call_sse::answer(zone, *live, known, &served, origin);
     }
-    let Some(content) = served.body.take() else {
+    let Some(mut content) = served.body.take() else {
         return answer::served(&served, None, zone.always_200, origin);
     };
+    let mut reserved = content.take_reservation();
     let whole = content
         .into_one()
-        .map(|whole| body::hold(whole, asked, &zone.limits, &served.share));
+        .map(|whole| body::hold_within(whole, asked, &zone.limits, &served.share, &mut reserved));
     match whole {
         Ok(Ok(body)) => answer::served(&served, Some(body.into()), zone.always_200, origin),
         Ok(Err(error)) => turned_away(zone, &error, origin),
-        Err(large) => in_pieces(zone, &served, large, origin),
+        Err(large) => in_pieces(zone, &served, large, &mut reserved, origin),
     }
 }
 
@@ -221,8 +222,14 @@ fn unproved(zone: &Zone, error: WireError, origin: &Origin) -> Response {
 }
 
 /// An answer with something large in it.
-fn in_pieces(zone: &Zone, served: &Served, content: Content, origin: &Origin) -> Response {
-    match answer::in_pieces(content.pieces(), &zone.limits, &served.share) {
+fn in_pieces(
+    zone: &Zone,
+    served: &Served,
+    content: Content,
+    reserved: &mut Option<Reservation>,
+    origin: &Origin,
+) -> Response {
+    match answer::in_pieces(content.pieces(), &zone.limits, &served.share, reserved) {
         Ok((body, size)) => {
             let mut response = answer::served(served, Some(body), zone.always_200, origin);
             let headers = response.headers_mut();

@@ -151,8 +151,15 @@ async fn take(
 ) -> Going {
     let text = text.as_bytes();
     match serve_known(zone, known, text, &now(origin)).await {
-        Some(answer) => {
-            let answer = body::hold(answer, text.len(), &zone.limits, &known.share());
+        Some(mut answer) => {
+            let mut reserved = answer.take_reservation();
+            let answer = body::hold_within(
+                answer.joined(),
+                text.len(),
+                &zone.limits,
+                &known.share(),
+                &mut reserved,
+            );
             let answer = answer.map_err(|_| Some(BUSY))?;
             socket.say(answer).await.map_err(gone)
         }

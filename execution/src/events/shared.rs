@@ -3,9 +3,10 @@
 
 use super::sse::{self, Frames};
 use super::{Notice, notices};
+use crate::memory::AnswerMemory;
 use bytes::Bytes;
 use interzone_edge::body::{self, BodyError};
-use interzone_edge::budget::ShareKey;
+use interzone_edge::budget::{Reservation, ShareKey};
 use interzone_edge::limits::HttpLimits;
 use interzone_hub::{Event, Hub, HubError, Subject};
 use std::collections::VecDeque;
@@ -59,17 +60,24 @@ impl Told {
         share: &ShareKey,
     ) -> Result<Self, Untold> {
         let frames = sse::unnumbered(&notice);
-        Self::hold(vec![notice], frames, limits, share)
+        Self::hold(vec![notice], frames, limits, share, None)
     }
 
-    fn new(
-        notices: Vec<Notice>,
-        seq: u64,
+    /// An event of the log. Memory for it is reserved before it is read.
+    async fn read(
+        hub: &Hub,
+        event: &Event,
         limits: &HttpLimits,
         share: &ShareKey,
     ) -> Result<Self, Untold> {
-        let frames = sse::frames(&notices, seq);
-        Self::hold(notices, frames, limits, share)
+        let memory = AnswerMemory::new(&limits.answers, share.clone());
+        let notices = notices(hub, event, Some(&memory)).await;
+        let notices = notices.map_err(|error| match error {
+            HubError::NoMemory => Untold::NoRoom(BodyError::NoRoom),
+            error => Untold::Hub(error),
+        })?;
+        let frames = sse::frames(&notices, event.seq);
+        Self::hold(notices, frames, limits, share, memory.into_reservation())
     }
 
     fn hold(
@@ -77,8 +85,12 @@ impl Told {
         frames: Frames,
         limits: &HttpLimits,
         share: &ShareKey,
+        mut reserved: Option<Reservation>,
     ) -> Result<Self, Untold> {
-        let hold = |bytes: Vec<u8>| body::hold(bytes, 0, limits, share).map_err(Untold::NoRoom);
+        let mut hold = |bytes: Vec<u8>| {
+            let held = body::hold_within(bytes, 0, limits, share, &mut reserved);
+            held.map_err(Untold::NoRoom)
+        };
         let mut json = Vec::with_capacity(notices.len());
         for (notice, place) in notices.into_iter().zip(frames.json) {
             json.push(match place {
@@ -197,7 +209,7 @@ impl Shared {
     ) -> Result<Told, Untold> {
         if let interzone_hub::EventBody::Text { .. } = event.body {
             // Each watcher is shown what it has not seen yet, which may differ.
-            return Told::new(notices(hub, event).await?, event.seq, limits, share);
+            return Told::read(hub, event, limits, share).await;
         }
         let slot = self.slot(event);
         if let Some(told) = slot.get() {
@@ -207,7 +219,7 @@ impl Shared {
         if let Some(told) = slot.get() {
             return Ok(told);
         }
-        let told = Told::new(notices(hub, event).await?, event.seq, limits, share)?;
+        let told = Told::read(hub, event, limits, share).await?;
         Ok(slot.put(told))
     }
 
@@ -240,6 +252,16 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn made(
+        notices: Vec<Notice>,
+        seq: u64,
+        limits: &HttpLimits,
+        share: &ShareKey,
+    ) -> Result<Told, Untold> {
+        let frames = sse::frames(&notices, seq);
+        Told::hold(notices, frames, limits, share, None)
+    }
     use interzone_edge::budget::{MemoryBudget, Shares};
 
     fn notice(json: Vec<u8>) -> Notice {
@@ -265,7 +287,7 @@ mod tests {
     }
 
     fn large(limits: &HttpLimits) -> Result<Told, Untold> {
-        Told::new(
+        made(
             vec![notice(vec![b'x'; 2 * REMEMBERED])],
             1,
             limits,
@@ -290,14 +312,14 @@ mod tests {
     fn messages_are_part_of_the_text_unless_they_have_line_breaks() {
         let limits = limits(0);
         let notices = vec![notice(b"{\"a\":1}".to_vec()), notice(b"{\n}".to_vec())];
-        let told = Told::new(notices, 1, &limits, &ShareKey::Unattributed).unwrap();
+        let told = made(notices, 1, &limits, &ShareKey::Unattributed).unwrap();
         let messages: Vec<_> = told.messages().collect();
         assert_eq!(messages, ["{\"a\":1}", "{\n}"]);
         assert!(told.sse.as_ptr_range().contains(&messages[0].as_ptr()));
         // Those with line breaks count by themselves.
         let limits = self::limits(2 * REMEMBERED);
         let broken = [b"{\n".as_slice(), &vec![b' '; REMEMBERED], b"}"].concat();
-        let told = Told::new(vec![notice(broken)], 1, &limits, &ShareKey::Unattributed);
+        let told = made(vec![notice(broken)], 1, &limits, &ShareKey::Unattributed);
         assert!(matches!(told, Err(Untold::NoRoom(_))), "{told:?}");
     }
 }

@@ -55,8 +55,15 @@ pub(super) async fn serve<'a>(
         let before = answers.size();
         let count = together.len();
         let mut together = stream::iter(together).buffered(MOST);
-        while let Some(Done { due, outcome, .. }) = together.next().await {
-            put(answers, due.as_ref(), &outcome);
+        while let Some(done) = together.next().await {
+            let Done {
+                due,
+                outcome,
+                reserved,
+                ..
+            } = done;
+            put(answers, due.as_ref(), &outcome, reserved);
+            answers.settle();
         }
         at_once = match (answers.size() - before) / count.max(1) {
             0..=LARGE => at_once.saturating_mul(2).min(MOST),
@@ -81,7 +88,7 @@ fn refuse<'a>(zone: &Zone, item: Item<'a>, answers: &mut Writing) {
         "The answers of this batch are too large together; ask for fewer at once",
         "too_large",
     );
-    put(answers, Some(&due), &Outcome::Failed(Box::new(error)));
+    put(answers, Some(&due), &Outcome::Failed(Box::new(error)), None);
 }
 
 fn waits(item: &Item<'_>) -> bool {

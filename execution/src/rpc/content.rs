@@ -3,6 +3,7 @@
 
 use super::Reply;
 use bytes::Bytes;
+use interzone_edge::budget::Reservation;
 use interzone_hub::BlobText;
 use interzone_jsonrpc::{Answers, Parsed, Request, Response};
 
@@ -43,6 +44,8 @@ impl Large {
 pub(super) struct Writing {
     answers: Answers,
     large: Vec<Large>,
+    /// The memory that was reserved for them.
+    reserved: Option<Reservation>,
 }
 
 impl Writing {
@@ -50,6 +53,24 @@ impl Writing {
         Self {
             answers: Answers::to(parsed),
             large: Vec::new(),
+            reserved: None,
+        }
+    }
+
+    /// Takes over the memory that was reserved for an answer which is written next.
+    pub(super) fn reserve(&mut self, reserved: Option<Reservation>) {
+        match (&mut self.reserved, reserved) {
+            (Some(before), Some(more)) => before.merge(more),
+            (None, more) => self.reserved = more,
+            (_, None) => {}
+        }
+    }
+
+    /// Gives back what is reserved beyond what is written: what it was made of is gone.
+    pub(super) fn settle(&mut self) {
+        let size = self.size();
+        if let Some(reserved) = &mut self.reserved {
+            reserved.shrink_to(size);
         }
     }
 
@@ -87,6 +108,7 @@ impl Writing {
         Some(Content {
             json,
             large: self.large,
+            reserved: self.reserved,
         })
     }
 }
@@ -96,11 +118,27 @@ impl Writing {
 pub(crate) struct Content {
     json: Vec<u8>,
     large: Vec<Large>,
+    reserved: Option<Reservation>,
 }
 
 impl Content {
     pub(crate) fn new(json: Vec<u8>, large: Vec<Large>) -> Self {
-        Self { json, large }
+        Self {
+            json,
+            large,
+            reserved: None,
+        }
+    }
+
+    /// The same with the memory that was reserved for it.
+    pub(crate) fn with_reservation(mut self, reserved: Option<Reservation>) -> Self {
+        self.reserved = reserved;
+        self
+    }
+
+    /// The memory that was reserved for it.
+    pub(crate) fn take_reservation(&mut self) -> Option<Reservation> {
+        self.reserved.take()
     }
 
     /// All of it as one, if nothing in it is large.

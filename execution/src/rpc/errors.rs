@@ -94,6 +94,7 @@ fn acp(error: &HubError) -> WireError {
         | HubError::Invalid { .. }
         | HubError::Stopped
         | HubError::Contended
+        | HubError::NoMemory
         | HubError::Store(_) => plain(error),
     }
 }
@@ -128,6 +129,7 @@ fn plain(error: &HubError) -> WireError {
         } => field(*name, *reason, "something else"),
         HubError::Stopped => internal("stopped"),
         HubError::Contended => unavailable("contended"),
+        HubError::NoMemory => unavailable("no_room"),
         HubError::Store(error) => store(error),
     }
 }

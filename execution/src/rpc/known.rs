@@ -3,13 +3,17 @@
 use super::errors::{self, WireError};
 use crate::zone::Zone;
 use axum::http::HeaderMap;
+use futures_util::poll;
 use interzone_edge::auth::{Identity, Refusal, sole_authorization};
 use interzone_edge::budget::ShareKey;
+use interzone_edge::in_flight::InFlightRequest;
 use interzone_edge::listener::Peer;
 use interzone_hub::Caller;
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::PrincipalId;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Whoever proved who they are.
 pub(crate) struct Known {
@@ -28,9 +32,28 @@ impl Known {
             Some(identity) => Ok(identity),
             None => {
                 let header = sole_authorization(headers)?;
-                zone.auth.authenticate(header, peer).await
+                let mut authentication = pin!(zone.auth.authenticate(header, peer));
+                if let Poll::Ready(identity) = poll!(authentication.as_mut()) {
+                    return identity;
+                }
+                // It waits for the issuer. One address must not fill the zone with requests that do.
+                let key = peer.map_or(ShareKey::Unattributed, Peer::share_key);
+                let Some(_request) = zone.in_flight.begin(key) else {
+                    zone.metrics.turned_away("address_share");
+                    return Err(Refusal::Unavailable);
+                };
+                authentication.await
             }
         }
+    }
+
+    /// Counts a request of this caller until what is returned is dropped. One that has its share of
+    /// `limits.requests` in flight is refused, alone.
+    pub(crate) fn begin_request(&self, zone: &Zone) -> Result<InFlightRequest, Box<WireError>> {
+        zone.in_flight.begin(self.share()).ok_or_else(|| {
+            zone.metrics.turned_away("principal_share");
+            Box::new(errors::unavailable("principal_share"))
+        })
     }
 
     /// The same, as a caller of the hub or as the error that a refused caller is told.

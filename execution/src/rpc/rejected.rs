@@ -6,7 +6,9 @@ use super::content::Content;
 use super::errors::WireError;
 use super::errors::zone::{dressed, of_word};
 use axum::http::StatusCode;
-use interzone_jsonrpc::{ErrorCode, Message, Parsed, RawJson, Rejection, RequestId, Response};
+use interzone_jsonrpc::{
+    ErrorCode, Message, Parsed, RawJson, Rejection, Request, RequestId, Response,
+};
 use interzone_protocol::Dialect;
 use interzone_protocol::zone::ErrorWord;
 
@@ -39,12 +41,22 @@ fn word(code: ErrorCode) -> ErrorWord {
     }
 }
 
-/// What is told to a caller who has not proved who they are.
-pub(super) fn unproved(parsed: &Parsed<'_>, error: WireError) -> Served {
-    let request = match parsed {
+/// The answer to a request of which nothing is done, whatever it asks for.
+pub(super) fn refused_whole(parsed: &Parsed<'_>, error: WireError) -> Served {
+    let id = sole_request(parsed).and_then(|request| request.id().cloned());
+    refused(id, error)
+}
+
+fn sole_request<'p, 'a>(parsed: &'p Parsed<'a>) -> Option<&'p Request<'a>> {
+    match parsed {
         Parsed::One(Ok(Message::Request(request))) => Some(request),
         _ => None,
-    };
+    }
+}
+
+/// What is told to a caller who has not proved who they are.
+pub(super) fn unproved(parsed: &Parsed<'_>, error: WireError) -> Served {
+    let request = sole_request(parsed);
     let dialect = request.and_then(|request| Dialect::of_method(request.method()));
     let error = match dialect {
         Some(Dialect::Zone) => dressed(error),

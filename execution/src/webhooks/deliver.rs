@@ -122,7 +122,7 @@ async fn wanted(hub: &Hub, payload: &Payload) -> Result<Vec<(&'static str, Notic
         let wanted = payload.push.events.contains(&kind);
         wanted.then_some((kind.name(), notice))
     };
-    let notices = notices(hub, &event).await?;
+    let notices = notices(hub, &event, None).await?;
     Ok(notices.into_iter().filter_map(wanted).collect())
 }
 

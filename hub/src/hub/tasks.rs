@@ -5,6 +5,7 @@ use super::draft::Draft;
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::limits::Limits;
+use crate::memory::ReadMemory;
 use crate::ports::{ClaimKey, Op, StoreError};
 use crate::task::{Task, TaskCursor, TaskQuery};
 use interzone_protocol::vocab::{Artifact, Message, Role, TaskId, TaskState, Timestamp};
@@ -67,7 +68,23 @@ impl Hub {
         latest_messages: usize,
         artifacts: bool,
     ) -> Result<TaskDetail, HubError> {
-        let view = self.task_view(caller, id, latest_messages, artifacts);
+        self.task_detail_within(caller, id, latest_messages, artifacts, None)
+            .await
+    }
+
+    /// As [`Hub::task_detail`], with memory for what is large reserved before it is read.
+    ///
+    /// # Errors
+    /// As [`Hub::task`], or there is no memory.
+    pub async fn task_detail_within(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        latest_messages: usize,
+        artifacts: bool,
+        memory: Option<&dyn ReadMemory>,
+    ) -> Result<TaskDetail, HubError> {
+        let view = self.task_view_within(caller, id, latest_messages, artifacts, memory);
         Ok(view.await?.into_detail())
     }
 

@@ -5,10 +5,19 @@ use super::tasks::TaskDetail;
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::limits::size_of_parts;
+use crate::memory::ReadMemory;
 use crate::packed::{HasParts, Packed};
+use crate::ports::TaskRead;
 use crate::task::{Task, WholeTask};
 use interzone_protocol::vocab::{Artifact, Json, Message, TaskId};
 use std::sync::Arc;
+
+/// How many bytes of a task are read without memory being reserved for them. Requests that read no more are bounded
+/// by their number.
+const UNRESERVED: usize = 64 * 1024;
+
+/// How often a task is read again that has grown since its size was known.
+const ROUNDS: usize = 4;
 
 /// A task with what hangs on it, shared with whoever else looks at it. [`TaskView::into_detail`] makes
 /// it one's own.
@@ -41,11 +50,26 @@ impl Hub {
         latest_messages: usize,
         artifacts: bool,
     ) -> Result<TaskView, HubError> {
+        self.task_view_within(caller, id, latest_messages, artifacts, None)
+            .await
+    }
+
+    /// As [`Hub::task_view`], with memory for what is large reserved before it is read.
+    ///
+    /// # Errors
+    /// As [`Hub::task_view`], or there is no memory.
+    pub async fn task_view_within(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        latest_messages: usize,
+        artifacts: bool,
+        memory: Option<&dyn ReadMemory>,
+    ) -> Result<TaskView, HubError> {
         let latest = u32::try_from(latest_messages).unwrap_or(u32::MAX);
-        let whole = self.store().whole_task(id, latest, artifacts).await?;
-        let whole = whole
-            .filter(|whole| caller.sees(&whole.task))
-            .ok_or_else(|| HubError::TaskNotFound(id.clone()))?;
+        let whole = self
+            .whole_task(caller, id, latest, artifacts, memory)
+            .await?;
         let skip = whole.messages.len().saturating_sub(latest_messages);
         let shown = whole.messages.get(skip..).unwrap_or_default();
         let complete = shown.iter().all(Packed::is_complete)
@@ -64,6 +88,25 @@ impl Hub {
                 artifacts,
             }));
         }
+        // Boxed, to keep the future of the usual case small.
+        Box::pin(self.unpacked(&whole, skip, artifacts, memory)).await
+    }
+
+    /// A task with its large contents put back.
+    async fn unpacked(
+        &self,
+        whole: &WholeTask,
+        skip: usize,
+        artifacts: bool,
+        memory: Option<&dyn ReadMemory>,
+    ) -> Result<TaskView, HubError> {
+        let shown = whole.messages.get(skip..).unwrap_or_default();
+        let mut blobs: Vec<_> = shown.iter().flat_map(Packed::blob_ids).collect();
+        blobs.extend(whole.task.status.iter().flat_map(Packed::blob_ids));
+        if artifacts {
+            blobs.extend(whole.artifacts.iter().flat_map(Packed::blob_ids));
+        }
+        self.reserve_for(&blobs, memory).await?;
         let messages = self.unpack(shown.to_vec()).await?;
         let artifacts = if artifacts {
             self.unpack(whole.artifacts.clone()).await?
@@ -86,20 +129,59 @@ impl Hub {
 
 impl Hub {
     /// A task with its latest messages, at most so many or a few more, and its artifacts, all without
-    /// their large contents: for whoever wants but some of those.
+    /// their large contents: for whoever wants but some of those. With memory for the rest reserved before it is read.
     ///
     /// # Errors
-    /// There is none with this id that the caller may see.
+    /// There is none with this id that the caller may see, or there is no memory.
     pub async fn task_packed(
         &self,
         caller: &Caller,
         id: &TaskId,
         latest_messages: u32,
+        memory: Option<&dyn ReadMemory>,
     ) -> Result<Arc<WholeTask>, HubError> {
-        let whole = self.store().whole_task(id, latest_messages, true).await?;
-        whole
-            .filter(|whole| caller.sees(&whole.task))
-            .ok_or_else(|| HubError::TaskNotFound(id.clone()))
+        self.whole_task(caller, id, latest_messages, true, memory)
+            .await
+    }
+
+    /// A task as the store has it. Where memory is metered it is reserved before more than [`UNRESERVED`] bytes are
+    /// read, for what is read and for what is written of it.
+    async fn whole_task(
+        &self,
+        caller: &Caller,
+        id: &TaskId,
+        latest: u32,
+        artifacts: bool,
+        memory: Option<&dyn ReadMemory>,
+    ) -> Result<Arc<WholeTask>, HubError> {
+        let unknown = || HubError::TaskNotFound(id.clone());
+        let mut most = match memory {
+            Some(_) => UNRESERVED,
+            None => usize::MAX,
+        };
+        for _ in 0..ROUNDS {
+            let read = self.store().whole_task(id, latest, artifacts, most).await?;
+            let bytes = match read.ok_or_else(unknown)? {
+                TaskRead::Task(whole) if caller.sees(&whole.task) => return Ok(whole),
+                TaskRead::Task(_) => return Err(unknown()),
+                TaskRead::Larger(bytes) => bytes,
+            };
+            // Whether it is the caller's comes before how large it is.
+            self.task(caller, id).await?;
+            // Its messages or its artifacts alone are more than may be read.
+            self.inner.limits.read(bytes / 2)?;
+            let more = match most {
+                UNRESERVED => bytes,
+                before => bytes.saturating_sub(before),
+            };
+            if let Some(memory) = memory
+                && !memory.reserve(more.saturating_mul(2)).await
+            {
+                return Err(HubError::NoMemory);
+            }
+            most = bytes;
+        }
+        Err(HubError::Contended)
     }
 }
 

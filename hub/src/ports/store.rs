@@ -23,6 +23,25 @@ use tokio::sync::broadcast;
 
 type Result<T> = std::result::Result<T, StoreError>;
 
+/// What [`TaskStore::whole_task`] read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskRead {
+    /// The task.
+    Task(Arc<WholeTask>),
+    /// Nothing, for its texts have more bytes than were allowed: so many.
+    Larger(usize),
+}
+
+impl TaskRead {
+    /// The task, if it was read.
+    pub fn into_task(self) -> Option<Arc<WholeTask>> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Larger(_) => None,
+        }
+    }
+}
+
 /// Tasks, their logs and all that hangs on them; and the one way to write.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
@@ -46,13 +65,15 @@ pub trait TaskStore: Send + Sync {
     async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>>;
 
     /// A task with its latest messages, at least so many, and with its artifacts if they are wanted, all
-    /// of one moment. A store may give more than was asked for, and the same to several.
+    /// of one moment. A store may give more than was asked for, and the same to several. If their texts have
+    /// more than `most` bytes, how many they have is answered in place of them.
     async fn whole_task(
         &self,
         id: &TaskId,
         latest: u32,
         artifacts: bool,
-    ) -> Result<Option<Arc<WholeTask>>>;
+        most: usize,
+    ) -> Result<Option<TaskRead>>;
 
     /// Tasks, ordered by last change, newest first, then by id, highest first.
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>>;
@@ -70,6 +91,9 @@ pub trait TaskStore: Send + Sync {
 
     /// The blobs with these names; a name that is not known is left out.
     async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>>;
+
+    /// How many bytes each of the blobs with these names has; a name that is not known is left out.
+    async fn blob_sizes(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, usize>>;
 
     /// What a claim was taken for, if it is taken and has not expired at `now`.
     async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>>;

@@ -9,7 +9,7 @@ use crate::codec::{
     column, count, from_optional_text, from_rank, from_text, json, metadata, moment, name, word,
 };
 use async_trait::async_trait;
-use interzone_hub::ports::{Commit, StoreError, StreamStore, TaskStore};
+use interzone_hub::ports::{Commit, StoreError, StreamStore, TaskRead, TaskStore};
 use interzone_hub::{
     BlobId, BlobText, Event, Packed, Push, Stream, StreamQuery, Subject, Task, TaskQuery, WholeTask,
 };
@@ -49,26 +49,38 @@ impl TaskStore for PostgresStore {
         id: &TaskId,
         latest: u32,
         artifacts: bool,
-    ) -> Result<Option<Arc<WholeTask>>, StoreError> {
-        // One statement sees one moment, and is one trip.
+        most: usize,
+    ) -> Result<Option<TaskRead>, StoreError> {
+        // One statement sees one moment, and is one trip. What is too large does not leave the server.
         let sql = format!(
-            "SELECT {TASK}, ARRAY(
+            "SELECT {TASK}, CASE WHEN size.bytes <= $4 THEN ARRAY(
                  SELECT body FROM messages WHERE task_id = $1 AND place >= tasks.messages - $2
-                 AND place < tasks.messages ORDER BY place),
-             ARRAY(
+                 AND place < tasks.messages ORDER BY place) END,
+             CASE WHEN size.bytes <= $4 THEN ARRAY(
                  SELECT body FROM artifacts WHERE task_id = $1 AND $3 AND tasks.artifacts > 0
-                 ORDER BY place)
-             FROM tasks WHERE id = $1"
+                 ORDER BY place) END,
+             size.bytes
+             FROM tasks CROSS JOIN LATERAL (SELECT (
+                 coalesce((SELECT sum(octet_length(body)) FROM messages
+                     WHERE task_id = $1 AND place >= tasks.messages - $2 AND place < tasks.messages), 0)
+                 + coalesce((SELECT sum(octet_length(body)) FROM artifacts
+                     WHERE task_id = $1 AND $3 AND tasks.artifacts > 0), 0))::bigint AS bytes) size
+             WHERE id = $1"
         );
-        let params: [&(dyn ToSql + Sync); 3] = [&id.as_str(), &i64::from(latest), &artifacts];
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let latest = i64::from(latest);
+        let params: [&(dyn ToSql + Sync); 4] = [&id.as_str(), &latest, &artifacts, &most];
         let rows = self.session.rows(&sql, &params).await?;
         let whole = |row: &Row| {
-            Ok(Arc::new(WholeTask {
+            let (Some(messages), Some(artifacts)) = (row.get(16), row.get(17)) else {
+                return Ok(TaskRead::Larger(count("a task", row.get(18))?));
+            };
+            Ok(TaskRead::Task(Arc::new(WholeTask {
                 task: read_task(row)?,
-                messages: read_bodies("a message", row.get(16))?,
-                artifacts: read_bodies("an artifact", row.get(17))?,
+                messages: read_bodies("a message", messages)?,
+                artifacts: read_bodies("an artifact", artifacts)?,
                 written: interzone_hub::Written::default(),
-            }))
+            })))
         };
         rows.first().map(whole).transpose()
     }
@@ -164,6 +176,22 @@ impl TaskStore for PostgresStore {
                 let id: [u8; 32] = row.get::<_, &[u8]>(0).try_into().map_err(|_| corrupt())?;
                 let body = std::str::from_utf8(row.get(1)).map_err(|_| corrupt())?;
                 Ok((BlobId::from_bytes(id), body.into()))
+            })
+            .collect()
+    }
+
+    async fn blob_sizes(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, usize>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes().as_slice()).collect();
+        let sql = "SELECT id, octet_length(body)::bigint FROM blobs WHERE id = ANY ($1)";
+        let rows = self.session.rows(sql, &[&ids]).await?;
+        let corrupt = || StoreError::Corrupt("a blob cannot be read".to_owned());
+        rows.iter()
+            .map(|row| {
+                let id: [u8; 32] = row.get::<_, &[u8]>(0).try_into().map_err(|_| corrupt())?;
+                Ok((BlobId::from_bytes(id), count("a blob", row.get(1))?))
             })
             .collect()
     }

@@ -70,10 +70,25 @@ pub(super) fn get(connection: &Connection, id: &BlobId) -> Outcome<Option<BlobTe
     })
 }
 
-fn get_pieces(connection: &Connection, blob: i64) -> Outcome<BlobText> {
+/// How many bytes a blob has, if there is one. None of them is read.
+pub(super) fn size(connection: &Connection, id: &BlobId) -> Outcome<Option<usize>> {
+    let sql = "SELECT row, octet_length(bytes) FROM blobs WHERE id = ?1";
+    first(connection, sql, [id.as_bytes()], |row| {
+        match row.get::<_, i64>(1)? {
+            0 => size_of_pieces(connection, row.get(0)?),
+            whole => Ok(usize::try_from(whole).unwrap_or(usize::MAX)),
+        }
+    })
+}
+
+fn size_of_pieces(connection: &Connection, blob: i64) -> Outcome<usize> {
     let sql = "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1";
     let length = first(connection, sql, [blob], |row| Ok(row.get::<_, i64>(0)?))?;
-    let length = usize::try_from(length.unwrap_or(0)).unwrap_or(0);
+    Ok(usize::try_from(length.unwrap_or(0)).unwrap_or(0))
+}
+
+fn get_pieces(connection: &Connection, blob: i64) -> Outcome<BlobText> {
+    let length = size_of_pieces(connection, blob)?;
     if length == 0 {
         return Ok("".into());
     }

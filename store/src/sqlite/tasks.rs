@@ -12,8 +12,8 @@ use super::work::{self, Place};
 use super::{blobs, events};
 use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
 use async_trait::async_trait;
-use interzone_hub::ports::{Commit, StoreError, TaskStore, Wake};
-use interzone_hub::{BlobId, BlobText, Event, Packed, Push, Subject, Task, TaskQuery, WholeTask};
+use interzone_hub::ports::{Commit, StoreError, TaskRead, TaskStore, Wake};
+use interzone_hub::{BlobId, BlobText, Event, Packed, Push, Subject, Task, TaskQuery};
 use interzone_protocol::vocab::{
     Artifact, Message, Metadata, Priority, TaskId, TaskState, Timestamp,
 };
@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 mod list;
 mod whole;
+
+use whole::Length;
 
 /// The columns that [`read_task`] expects, in its order.
 macro_rules! task_columns {
@@ -58,21 +60,29 @@ impl TaskStore for SqliteStore {
         id: &TaskId,
         latest: u32,
         artifacts: bool,
-    ) -> Result<Option<Arc<WholeTask>>, StoreError> {
+        most: usize,
+    ) -> Result<Option<TaskRead>, StoreError> {
         let permit = match self.cache.find(id) {
-            Found::Task(whole) => return Ok(Some(whole)),
+            Found::Task(whole) => return Ok(Some(TaskRead::Task(whole))),
             Found::Nothing(permit) => permit,
         };
         let (id, largest) = (id.clone(), self.cache.largest());
         self.read(move |connection| {
-            let Some(read) = whole::read(connection, &id, latest, artifacts, largest)? else {
-                return Ok(None);
+            let wanted = whole::Wanted {
+                latest,
+                artifacts,
+                most,
+            };
+            let read = match whole::read(connection, &id, &wanted, largest)? {
+                None => return Ok(None),
+                Some(Err(larger)) => return Ok(Some(TaskRead::Larger(larger))),
+                Some(Ok(read)) => read,
             };
             let task = Arc::new(read.task);
             if let (Some(permit), Some(bytes)) = (permit, read.bytes) {
                 permit.keep(&task, bytes);
             }
-            Ok(Some(task))
+            Ok(Some(TaskRead::Task(task)))
         })
         .await
     }
@@ -89,7 +99,7 @@ impl TaskStore for SqliteStore {
 
     async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>, StoreError> {
         let id = id.clone();
-        self.read(move |connection| whole::artifacts(connection, &id, &mut 0))
+        self.read(move |connection| whole::artifacts(connection, &id, &mut Length::unbounded()))
             .await
     }
 
@@ -145,6 +155,19 @@ impl TaskStore for SqliteStore {
                 found.extend(bytes.map(|bytes| (id, bytes)));
             }
             Ok(found)
+        })
+        .await
+    }
+
+    async fn blob_sizes(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, usize>, StoreError> {
+        let ids = ids.to_vec();
+        self.read(move |connection| {
+            let mut sizes = HashMap::with_capacity(ids.len());
+            for id in ids {
+                let size = blobs::size(connection, &id)?;
+                sizes.extend(size.map(|size| (id, size)));
+            }
+            Ok(sizes)
         })
         .await
     }

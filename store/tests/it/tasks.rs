@@ -5,8 +5,8 @@ use crate::make::{
     agent, artifact, at, commit, commit_at, create, json, made, message, next, owner, push,
     put_push, said, sub_id, task, task_id, update,
 };
-use interzone_hub::ports::{Op, StoreError};
-use interzone_hub::{Packed, Push, Task};
+use interzone_hub::ports::{Op, StoreError, TaskRead};
+use interzone_hub::{BlobId, Packed, Push, Subject, Task};
 use interzone_protocol::vocab::{
     Artifact, ArtifactId, ContextId, Message, Metadata, Part, Priority, Role, TaskState,
 };
@@ -21,6 +21,8 @@ contract!(
     share_nothing_with_each_other,
     are_read_whole,
     are_read_whole_as_they_are_now,
+    are_not_read_beyond_the_bytes_allowed,
+    blobs_tell_their_size_without_being_read,
 );
 
 /// A task with nothing left out.
@@ -272,8 +274,9 @@ async fn are_read_whole(on: Engine) {
         // Twice: what is read again is the same.
         for latest in [0, 1, 2, 3, 50, 100, u32::MAX, 0, 1] {
             for wanted in [true, false] {
-                let found = store.whole_task(&task_id(id), latest, wanted).await;
-                let found = found.unwrap().unwrap();
+                let task = task_id(id);
+                let found = store.whole_task(&task, latest, wanted, usize::MAX);
+                let found = found.await.unwrap().and_then(TaskRead::into_task).unwrap();
                 assert_eq!(found.task, large(id, count));
                 let texts = |packed: &Packed<Message>| packed.without_large().text();
                 let texts: Vec<String> = found.messages.iter().map(texts).collect();
@@ -291,8 +294,53 @@ async fn are_read_whole(on: Engine) {
             }
         }
     }
-    let nobody = store.whole_task(&task_id("nobody"), 1, true).await;
+    let unknown = task_id("nobody");
+    let nobody = store.whole_task(&unknown, 1, true, usize::MAX).await;
     assert_eq!(nobody.unwrap(), None);
+}
+
+async fn are_not_read_beyond_the_bytes_allowed(on: Engine) {
+    let store = on.node().await;
+    let head = Task {
+        messages: 5,
+        artifacts: 1,
+        ..task("t")
+    };
+    let mut ops = vec![create(&head)];
+    let long = "x".repeat(10_000);
+    ops.extend((0..5).map(|index| message("t", index, &long)));
+    ops.push(artifact("t", "a", &long));
+    store.commit(commit(ops)).await.unwrap();
+    let read = |most| store.whole_task(&head.id, u32::MAX, true, most);
+    let bytes = match read(20_000).await.unwrap() {
+        Some(TaskRead::Larger(bytes)) => bytes,
+        other => panic!("{other:?}"),
+    };
+    assert!((60_000..70_000).contains(&bytes), "{bytes}");
+    let less = read(bytes - 1).await.unwrap();
+    assert_eq!(less, Some(TaskRead::Larger(bytes)));
+    let found = read(bytes).await.unwrap().and_then(TaskRead::into_task);
+    let found = found.unwrap();
+    assert_eq!((found.messages.len(), found.artifacts.len()), (5, 1));
+}
+
+async fn blobs_tell_their_size_without_being_read(on: Engine) {
+    let store = on.node().await;
+    let parts = [20_000, 300_000].map(|length| Part::text("x".repeat(length)));
+    let large = Message::new(Role::User, parts.to_vec()).unwrap();
+    let (packed, blobs) = Packed::pack(large);
+    let mut ops = vec![create(&task("t"))];
+    let subject = Subject::Task(task_id("t"));
+    ops.extend(blobs.into_iter().map(|blob| Op::PutBlob {
+        subject: subject.clone(),
+        blob,
+    }));
+    store.commit(commit(ops)).await.unwrap();
+    let mut ids: Vec<_> = packed.blob_ids().collect();
+    ids.push(BlobId::of(b"unknown"));
+    let sizes = store.blob_sizes(&ids).await.unwrap();
+    let found: Vec<_> = ids.iter().map(|id| sizes.get(id).copied()).collect();
+    assert_eq!(found, [Some(20_002), Some(300_002), None]);
 }
 
 async fn are_read_whole_as_they_are_now(on: Engine) {
@@ -316,8 +364,8 @@ async fn are_read_whole_as_they_are_now(on: Engine) {
         one.commit(commit(ops)).await.unwrap();
         for _ in 0..2 {
             for store in [&one, &two] {
-                let found = store.whole_task(&head.id, 100, true).await.unwrap();
-                let found = found.unwrap();
+                let found = store.whole_task(&head.id, 100, true, usize::MAX).await;
+                let found = found.unwrap().and_then(TaskRead::into_task).unwrap();
                 assert_eq!(found.task, head);
                 let last = found.messages.last().map(|m| m.without_large().text());
                 assert_eq!(last, (round > 0).then(|| round.to_string()));

@@ -2,7 +2,9 @@
 
 mod batches;
 mod doors;
+mod in_flight;
 mod large_bodies;
+mod large_reads;
 mod methods;
 mod refusals;
 mod streams;

@@ -7,6 +7,7 @@ use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem, hidden};
 use crate::console::words::{age, badge, moment, number, state_badge};
+use crate::memory::AnswerMemory;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::Uri;
@@ -132,7 +133,8 @@ async fn thread(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<H
     html!(out, "<div><dt>Last asked</dt><dd>" [moment(newest.at)] "</dd></div><div><dt>Feedback</dt><dd>"
         [thumbs_of(&feedback)] "</dd></div></dl><section class=\"card\"><h2>Questions</h2><ol class=\"talk\">");
     for question in &questions {
-        out.put(&told(hub, visitor, question, &feedback).await?);
+        let memory = visitor.memory(console);
+        out.put(&told(hub, visitor, question, &feedback, &memory).await?);
     }
     html!(out, "</ol><nav class=\"turn\" aria-label=\"Pages\">");
     if questions.len() == ROWS {
@@ -150,6 +152,7 @@ async fn told(
     visitor: &Visitor,
     question: &Question,
     feedback: &[Feedback],
+    memory: &AnswerMemory,
 ) -> Result<Html, Problem> {
     let mut out = Html::new();
     let id = &question.task_id;
@@ -159,7 +162,7 @@ async fn told(
     if visitor.rights.content {
         let begun = hub.store().events(&Subject::Task(id.clone()), 0, 1).await?;
         if let Some(EventBody::Created { message }) = begun.first().map(|event| &event.body) {
-            let message = hub.unpack_one(message.clone()).await?;
+            let message = hub.unpack_one_within(message.clone(), Some(memory)).await?;
             let mut texts = message.parts().iter().filter_map(|part| part.as_text());
             let text: String = texts
                 .next()

@@ -56,7 +56,9 @@ pub(in crate::console) async fn cancel(
 async fn body(console: &Console, visitor: &Visitor, id: &str) -> Result<Html, Problem> {
     let id = TaskId::new(id).map_err(|_| Problem::Nothing("task"))?;
     let hub = &console.zone.hub;
-    let whole = hub.task_packed(&visitor.caller, &id, MESSAGES).await?;
+    let memory = visitor.memory(console);
+    let whole = hub.task_packed(&visitor.caller, &id, MESSAGES, Some(&memory));
+    let whole = whole.await?;
     let task = &whole.task;
     let now = hub.now();
     let (events, cut) = story::read(hub, &Subject::Task(id.clone()), task.seq).await?;

@@ -83,7 +83,7 @@ pub(crate) async fn get(cx: &Context<'_>, params: TasksGetParams) -> Outcome {
     let latest = if messages { usize::MAX } else { 0 };
     let view = cx
         .hub()
-        .task_view(cx.caller, &id, latest, artifacts)
+        .task_view_within(cx.caller, &id, latest, artifacts, Some(&cx.memory))
         .await?;
     Ok(Reply::Shown(Shown {
         view,

@@ -50,6 +50,7 @@ pub(super) fn of(error: &HubError) -> WireError {
             reason,
         } => field(*name, *reason, "something else"),
         HubError::Contended => unavailable("contended"),
+        HubError::NoMemory => unavailable("no_room"),
         HubError::Stopped => internal("stopped"),
         HubError::Store(error) => match store_word(error) {
             (word, true) => unavailable(word),

@@ -3,6 +3,7 @@
 use super::convert::{Asked, artifact_id};
 use super::files::{Candidate, Handed, of_artifact, of_message};
 use crate::files::Language;
+use crate::memory::AnswerMemory;
 use crate::rpc::content::Large;
 use crate::rpc::errors::{WireError, zone as errors};
 use crate::zone::Zone;
@@ -38,9 +39,10 @@ pub(super) async fn of(
     caller: &Caller,
     id: &TaskId,
     asked: Option<&Asked>,
+    memory: &AnswerMemory,
 ) -> Result<Came, HubError> {
-    let whole = zone.hub.task_packed(caller, id, LATEST).await?;
-    told(zone, &whole, asked).await
+    let whole = zone.hub.task_packed(caller, id, LATEST, Some(memory));
+    told(zone, &*whole.await?, asked, memory).await
 }
 
 /// The same of a task that is known as it is.
@@ -48,6 +50,7 @@ pub(super) async fn told(
     zone: &Zone,
     whole: &WholeTask,
     asked: Option<&Asked>,
+    memory: &AnswerMemory,
 ) -> Result<Came, HubError> {
     let state = match whole.task.state {
         TaskState::Submitted | TaskState::Working => return Ok(Came::Running),
@@ -55,7 +58,7 @@ pub(super) async fn told(
         TaskState::InputRequired => Some("input_required"),
         TaskState::AuthRequired => Some("auth_required"),
         TaskState::Failed | TaskState::Rejected | TaskState::Canceled => {
-            return Ok(Came::Failed(Box::new(failed(zone, whole).await?)));
+            return Ok(Came::Failed(Box::new(failed(zone, whole, memory).await?)));
         }
     };
     let kept;
@@ -66,7 +69,8 @@ pub(super) async fn told(
             &kept
         }
     };
-    Ok(Came::Done(Box::new(done(zone, whole, state, asked).await?)))
+    let done = done(zone, whole, state, asked, memory).await?;
+    Ok(Came::Done(Box::new(done)))
 }
 
 async fn done(
@@ -74,29 +78,30 @@ async fn done(
     whole: &WholeTask,
     state: Option<&str>,
     asked: &Asked,
+    memory: &AnswerMemory,
 ) -> Result<Done, HubError> {
     let task = whole.task.id.as_str();
     let answers = answers(whole);
     let mut texts = Vec::new();
     let mut skipped = Vec::new();
     for packed in answers {
-        let said = whole_message(zone, packed).await?;
+        let said = whole_message(zone, packed, memory).await?;
         texts.push(said.text());
         let left: Option<Vec<Skipped>> = said.metadata().and_then(|more| more.get("skipped"));
         skipped.extend(left.unwrap_or_default());
     }
     texts.retain(|text| !text.trim().is_empty());
-    let language = language(zone, whole).await?;
+    let language = language(zone, whole, memory).await?;
     // Words that an agent made into an artifact are the answer if there is no other.
     let spoken = !texts.is_empty();
     if !spoken {
         for packed in &whole.artifacts {
-            texts.extend(words(zone, packed).await?);
+            texts.extend(words(zone, packed, memory).await?);
         }
     }
     let mut handed = Handed::default();
     for candidate in files(whole, answers, spoken) {
-        handed.add(zone, task, &candidate, language).await?;
+        handed.add(zone, task, &candidate, language, memory).await?;
     }
     texts.append(&mut handed.left_out);
     if texts.is_empty() && handed.files.is_empty() {
@@ -147,16 +152,26 @@ fn files<'w>(
     made.chain(said).collect()
 }
 
-async fn whole_message(zone: &Zone, packed: &Packed<Message>) -> Result<Message, HubError> {
+async fn whole_message(
+    zone: &Zone,
+    packed: &Packed<Message>,
+    memory: &AnswerMemory,
+) -> Result<Message, HubError> {
     // The files in it are not wanted here, and are most of it.
     let text = |part: &interzone_protocol::vocab::Part| part.kind() == PartKind::Text;
     if packed.is_complete() || !packed.without_large().parts().iter().any(text) {
         return Ok(packed.without_large().clone());
     }
-    zone.hub.unpack_one(packed.clone()).await
+    zone.hub
+        .unpack_one_within(packed.clone(), Some(memory))
+        .await
 }
 
-async fn words(zone: &Zone, packed: &Packed<Artifact>) -> Result<Vec<String>, HubError> {
+async fn words(
+    zone: &Zone,
+    packed: &Packed<Artifact>,
+    memory: &AnswerMemory,
+) -> Result<Vec<String>, HubError> {
     let is_text = |part: &&interzone_protocol::vocab::Part| part.kind() == PartKind::Text;
     if packed
         .without_large()
@@ -166,14 +181,19 @@ async fn words(zone: &Zone, packed: &Packed<Artifact>) -> Result<Vec<String>, Hu
     {
         return Ok(Vec::new());
     }
-    let artifact = zone.hub.unpack_one(packed.clone()).await?;
+    let artifact = zone.hub.unpack_one_within(packed.clone(), Some(memory));
+    let artifact = artifact.await?;
     let texts = artifact.parts().iter().filter(is_text);
     let texts = texts.filter_map(|part| part.as_text().map(|text| text.into_owned()));
     Ok(texts.filter(|text| !text.trim().is_empty()).collect())
 }
 
 /// The language in which the user asked.
-async fn language(zone: &Zone, whole: &WholeTask) -> Result<Language, HubError> {
+async fn language(
+    zone: &Zone,
+    whole: &WholeTask,
+    memory: &AnswerMemory,
+) -> Result<Language, HubError> {
     let mut others = whole.messages.iter().rev();
     let asked = others.find(|packed| packed.without_large().role() != Role::Agent);
     let Some(asked) = asked else {
@@ -184,7 +204,8 @@ async fn language(zone: &Zone, whole: &WholeTask) -> Result<Language, HubError> 
     if asked.is_complete() || !text.is_empty() {
         return Ok(Language::of(&text));
     }
-    Ok(Language::of(&whole_message(zone, asked).await?.text()))
+    let asked = whole_message(zone, asked, memory).await?;
+    Ok(Language::of(&asked.text()))
 }
 
 fn no_answer(language: Language) -> &'static str {
@@ -196,13 +217,17 @@ fn no_answer(language: Language) -> &'static str {
 
 /// Why there is no result. What an agent says to the caller is in the history as well; what is said of an
 /// agent that broke is not, and is not told on.
-async fn failed(zone: &Zone, whole: &WholeTask) -> Result<WireError, HubError> {
+async fn failed(
+    zone: &Zone,
+    whole: &WholeTask,
+    memory: &AnswerMemory,
+) -> Result<WireError, HubError> {
     let status = whole.task.status.as_ref();
     let last = whole.messages.last().map(Packed::without_large);
     let told = status
         .filter(|status| last.is_some_and(|last| last.parts() == status.without_large().parts()));
     let said = match told {
-        Some(told) => Some(whole_message(zone, told).await?.text()),
+        Some(told) => Some(whole_message(zone, told, memory).await?.text()),
         None => None,
     };
     let status = status.map(Packed::without_large);

@@ -3,6 +3,7 @@
 
 use super::convert::artifact_id;
 use crate::files::{Language, Refused, safe_name};
+use crate::memory::AnswerMemory;
 use crate::rpc::content::{INLINE, Large};
 use crate::zone::Zone;
 use base64::Engine;
@@ -71,11 +72,12 @@ impl Handed {
         task: &str,
         candidate: &Candidate<'_>,
         language: Language,
+        memory: &AnswerMemory,
     ) -> Result<(), HubError> {
         let kind = media_type(candidate.part);
         let name = candidate.part.filename().unwrap_or(candidate.usual);
         let name = safe_name(name, kind);
-        match self.content(zone, candidate, kind).await? {
+        match self.content(zone, candidate, kind, memory).await? {
             Ok(content) => self.files.push(ZoneArtifact {
                 artifact_id: artifact_id(task, &candidate.id),
                 name: ZoneArtifact::FILE.to_owned(),
@@ -97,6 +99,7 @@ impl Handed {
         zone: &Zone,
         candidate: &Candidate<'_>,
         kind: &str,
+        memory: &AnswerMemory,
     ) -> Result<Result<SharedText, Option<Refused>>, HubError> {
         let rules = &zone.files;
         // What can be refused before the file is read is.
@@ -107,7 +110,7 @@ impl Handed {
         if let Err(refused) = early {
             return Ok(Err(Some(refused)));
         }
-        let Some((text, trim)) = self.base64(zone, candidate).await? else {
+        let Some((text, trim)) = self.base64(zone, candidate, memory).await? else {
             return Ok(Err(None));
         };
         let inside = text.get(trim..text.len().saturating_sub(trim));
@@ -131,6 +134,7 @@ impl Handed {
         &self,
         zone: &Zone,
         candidate: &Candidate<'_>,
+        memory: &AnswerMemory,
     ) -> Result<Option<(BlobText, usize)>, HubError> {
         let part = candidate.part;
         let is_text =
@@ -140,7 +144,7 @@ impl Handed {
                 Some(content) => content.as_str().into(),
                 None => return Ok(None),
             },
-            Some(id) => match zone.hub.store().blobs(&[id]).await?.remove(&id) {
+            Some(id) => match zone.hub.blob_within(id, Some(memory)).await? {
                 Some(blob) => blob,
                 None => return Ok(None),
             },

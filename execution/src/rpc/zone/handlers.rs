@@ -53,10 +53,7 @@ pub(crate) async fn execute(cx: &Context<'_>, mut params: ExecuteTaskParams) -> 
         return Ok(Reply::Live(Box::new(live)));
     }
     let task = begun.task.id.clone();
-    match begun
-        .until(cx.zone, cx.caller, &asked, cx.origin.until(cx.zone))
-        .await
-    {
+    match begun.until(cx, &asked).await {
         Came::Running => {
             let accepted = asked.result(ExecuteStatus::Accepted, task.as_str());
             answered(Answer::new(Told::Execute(Box::new(accepted))))
@@ -118,7 +115,7 @@ async fn go_on(
 pub(crate) async fn result(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
     cx.about(&params.task_id);
     let id = task_id(&params.task_id)?;
-    let came = came::of(cx.zone, cx.caller, &id, None).await?;
+    let came = came::of(cx.zone, cx.caller, &id, None, &cx.memory).await?;
     let mut told = TaskResult {
         status: TaskResultStatus::Running,
         task_id: id.to_string(),

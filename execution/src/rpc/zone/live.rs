@@ -10,12 +10,14 @@ use super::files::{Handed, of_artifact};
 use super::wait::{Waiting, settles};
 use super::{Answer, Told};
 use crate::files::Language;
+use crate::memory::AnswerMemory;
 use crate::rpc::content::{Content, Large};
 use crate::rpc::errors::{Fault, WireError};
 use crate::rpc::record::Line;
 use crate::rpc::{Context, Origin};
 use crate::zone::Zone;
 use interzone_edge::auth::Identity;
+use interzone_edge::budget::ShareKey;
 use interzone_edge::request::Correlation;
 use interzone_hub::{Caller, EventBody, HubError, Seen, Watch};
 use interzone_jsonrpc::{MethodName, Notification, RawJson, RequestId, Response};
@@ -61,6 +63,18 @@ pub(crate) enum Said {
     Last(Content),
     /// Nothing that anybody is told.
     Nothing,
+}
+
+impl Said {
+    /// The same with the memory that was reserved for it.
+    fn with_reservation(self, memory: AnswerMemory) -> Self {
+        let reserved = memory.into_reservation();
+        match self {
+            Self::Note(note) => Self::Note(note.with_reservation(reserved)),
+            Self::Last(last) => Self::Last(last.with_reservation(reserved)),
+            Self::Nothing => Self::Nothing,
+        }
+    }
 }
 
 impl Live {
@@ -126,14 +140,16 @@ impl Live {
     ) -> Result<Said, HubError> {
         if seen.as_ref().is_none_or(settles) {
             let asked = Some(&self.asked);
-            let came = came::of(zone, &self.caller, &self.task, asked).await?;
+            let memory = self.memory(zone);
+            let came = came::of(zone, &self.caller, &self.task, asked, &memory).await?;
             return Ok(match came {
                 Came::Running if seen.is_some() => Said::Nothing,
                 Came::Running => self.accepted(zone, origin),
                 Came::Done(done) => {
                     let told = Told::Execute(Box::new(done.result));
                     let large = done.large;
-                    self.done(zone, origin, Answer { told, large }, "ok")
+                    let said = self.done(zone, origin, Answer { told, large }, "ok");
+                    said.with_reservation(memory)
                 }
                 Came::Failed(error) => self.failed(zone, origin, &error),
             });
@@ -177,7 +193,11 @@ impl Live {
 
     /// The files of an artifact that is complete. What is left out is told with the answer.
     async fn artifact(&mut self, zone: &Zone, id: &ArtifactId) -> Result<Said, HubError> {
-        let whole = zone.hub.task_packed(&self.caller, &self.task, 1).await?;
+        let memory = self.memory(zone);
+        let whole = zone
+            .hub
+            .task_packed(&self.caller, &self.task, 1, Some(&memory))
+            .await?;
         let made = whole.artifacts.iter();
         let mut made = made.filter(|packed| packed.without_large().artifact_id() == id);
         let Some(packed) = made.next() else {
@@ -190,7 +210,7 @@ impl Live {
         for candidate in of_artifact(packed, false) {
             let task = self.task.as_str();
             handed
-                .add(zone, task, &candidate, Language::English)
+                .add(zone, task, &candidate, Language::English, &memory)
                 .await?;
         }
         let Some(file) = handed.files.into_iter().next() else {
@@ -198,7 +218,14 @@ impl Live {
         };
         self.handed += 1;
         let large = handed.large;
-        Ok(self.note_with(|note| note.artifact = Some(file), large))
+        let said = self.note_with(|note| note.artifact = Some(file), large);
+        Ok(said.with_reservation(memory))
+    }
+
+    /// Memory for what is read for the next message.
+    fn memory(&self, zone: &Zone) -> AnswerMemory {
+        let principal = Arc::clone(&self.record.identity.principal);
+        AnswerMemory::new(&zone.limits.answers, ShareKey::Principal(principal))
     }
 
     fn note(&mut self, say: impl FnOnce(&mut TaskProgress)) -> Said {

@@ -3,11 +3,11 @@
 
 use super::came::{self, Came};
 use super::convert::{Asked, is_settled};
+use crate::rpc::Context;
 use crate::zone::Zone;
 use interzone_hub::{
     Begun, Caller, EventBody, HubError, Seen, Subject, Task, Watch, WholeTask, Written,
 };
-use tokio::time::Instant;
 
 /// A task that is waited for.
 pub(super) struct Waiting {
@@ -56,17 +56,12 @@ impl Waiting {
 
     /// What comes of it until that moment, or until the zone closes. What cannot be read now can be asked
     /// for later, so it counts as not there yet.
-    pub(super) async fn until(
-        mut self,
-        zone: &Zone,
-        caller: &Caller,
-        asked: &Asked,
-        until: Instant,
-    ) -> Came {
-        let end = tokio::time::sleep_until(until);
+    pub(super) async fn until(mut self, cx: &Context<'_>, asked: &Asked) -> Came {
+        let zone = cx.zone;
+        let end = tokio::time::sleep_until(cx.origin.until(zone));
         tokio::select! {
             biased;
-            came = self.came(zone, caller, asked) => came.unwrap_or_else(|error| {
+            came = self.came(cx, asked) => came.unwrap_or_else(|error| {
                 tracing::warn!(task = %self.task.id, %error, "a task is not waited for any more");
                 Came::Running
             }),
@@ -75,18 +70,14 @@ impl Waiting {
         }
     }
 
-    async fn came(
-        &mut self,
-        zone: &Zone,
-        caller: &Caller,
-        asked: &Asked,
-    ) -> Result<Came, HubError> {
+    async fn came(&mut self, cx: &Context<'_>, asked: &Asked) -> Result<Came, HubError> {
+        let (zone, caller, memory) = (cx.zone, cx.caller, &cx.memory);
         if let Some(whole) = &self.answered {
-            return came::told(zone, whole, Some(asked)).await;
+            return came::told(zone, whole, Some(asked), memory).await;
         }
         let id = self.task.id.clone();
         if is_settled(self.task.state) {
-            let came = came::of(zone, caller, &id, Some(asked)).await?;
+            let came = came::of(zone, caller, &id, Some(asked), memory).await?;
             if !matches!(came, Came::Running) {
                 return Ok(came);
             }
@@ -104,8 +95,8 @@ impl Waiting {
             }
             // It may have gone on since, if somebody else has answered its question.
             let came = match (&heard, &seen) {
-                (Some(heard), Some(_)) => came::told(zone, &heard.0, Some(asked)).await?,
-                _ => came::of(zone, caller, &id, Some(asked)).await?,
+                (Some(heard), Some(_)) => came::told(zone, &heard.0, Some(asked), memory).await?,
+                _ => came::of(zone, caller, &id, Some(asked), memory).await?,
             };
             if seen.is_none() || !matches!(came, Came::Running) {
                 return Ok(came);

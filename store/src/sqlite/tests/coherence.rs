@@ -3,7 +3,7 @@
 
 use super::{Folder, at, commit, said, task};
 use crate::sqlite::SqliteStore;
-use interzone_hub::ports::{Op, TaskStore, Upkeep};
+use interzone_hub::ports::{Op, TaskRead, TaskStore, Upkeep};
 use interzone_hub::{Packed, Retention, Task};
 use interzone_protocol::vocab::{Artifact, ArtifactId, Part, TaskId, TaskState};
 use std::sync::Arc;
@@ -70,7 +70,10 @@ async fn write(store: Arc<SqliteStore>, number: usize, known: Arc<[Known; TASKS]
     ends.store(true, Ordering::SeqCst);
     store.commit(commit(last)).await.unwrap();
     acknowledged.store(head.revision, Ordering::SeqCst);
-    store.whole_task(&head.id, 1, true).await.unwrap();
+    store
+        .whole_task(&head.id, 1, true, usize::MAX)
+        .await
+        .unwrap();
     let retention = Retention {
         finished: Duration::ZERO,
         events: Duration::ZERO,
@@ -99,7 +102,8 @@ async fn read(
         let found = if reads % 3 == 0 {
             store.task(&id).await.unwrap()
         } else {
-            let whole = store.whole_task(&id, u32::MAX, true).await.unwrap();
+            let whole = store.whole_task(&id, u32::MAX, true, usize::MAX).await;
+            let whole = whole.unwrap().and_then(TaskRead::into_task);
             if let Some(whole) = &whole {
                 let mark = whole.artifacts[0].without_large().parts()[0].as_text();
                 let revision = whole.task.revision.to_string();

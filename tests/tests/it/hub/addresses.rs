@@ -1,7 +1,7 @@
 //! Where attachments can be fetched: known while a task may need it, and no longer.
 
 use super::{LEASE, World, caller, completed, operator, turn};
-use interzone_hub::ports::{Commit, Op};
+use interzone_hub::ports::{Commit, Op, TaskRead};
 use interzone_hub::{AgentError, FETCH, Hub, Limits, NewTask, Outcome, Packed, TurnStart};
 use interzone_protocol::vocab::{Json, Message, Part, PartKind, Role, TaskId, TaskState};
 use std::sync::Arc;
@@ -28,9 +28,10 @@ async fn is_known(hub: &Hub, id: &TaskId) -> bool {
     let messages = hub.store().messages(id, 0..100).await.unwrap();
     let whole = hub
         .store()
-        .whole_task(id, 100, true)
+        .whole_task(id, 100, true, usize::MAX)
         .await
         .unwrap()
+        .and_then(TaskRead::into_task)
         .unwrap();
     let read = serde_json::to_string(&(messages, &whole.messages)).unwrap();
     read.contains("secret-capability")

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use interzone_hub::ports::{
     Commit, Conversations, DeadLetterQuery, Fence, Op, OutboxClaim, OutboxStore, Pair, PairQuery,
     PairStore, QuotaStore, Record, RecordStore, StoreError, StreamStore, SubscriptionQuery,
-    TalkStore, TaskStore, TopicStore, Upkeep, Wake, WorkClaim, WorkItem, WorkStore,
+    TalkStore, TaskRead, TaskStore, TopicStore, Upkeep, Wake, WorkClaim, WorkItem, WorkStore,
 };
 use interzone_hub::{
     Acked, BlobId, BlobText, Carried, Charge, Event, Feedback, OutboxEntry, Packed, Purged, Push,
     Question, Rate, Retention, Settlement, SignalDelivery, Stream, StreamQuery, Subject,
-    Subscription, TalkQuery, Task, TaskQuery, Thread, WholeTask,
+    Subscription, TalkQuery, Task, TaskQuery, Thread,
 };
 use interzone_protocol::vocab::{
     Artifact, DeliveryId, Message, SignalId, StreamId, SubscriptionId, TaskId, Timestamp,
@@ -29,6 +29,8 @@ pub(crate) struct Counting {
     looks: OnceLock<Arc<Semaphore>>,
     /// Commits that claim a key that begins like this fail so many times.
     failing: Mutex<(&'static str, usize)>,
+    /// Where reads of blobs wait, if they do.
+    blobs_held: OnceLock<Arc<Semaphore>>,
 }
 
 impl Counting {
@@ -38,6 +40,7 @@ impl Counting {
             asked: Mutex::default(),
             looks: OnceLock::new(),
             failing: Mutex::default(),
+            blobs_held: OnceLock::new(),
         })
     }
 
@@ -64,6 +67,12 @@ impl Counting {
     pub(crate) fn hold_looks(&self) -> Arc<Semaphore> {
         let looks = self.looks.get_or_init(|| Arc::new(Semaphore::new(0)));
         looks.clone()
+    }
+
+    /// From now on a read of blobs goes on only when it is let go. Before that it counts as `blobs`.
+    pub(crate) fn hold_blobs(&self) -> Arc<Semaphore> {
+        let held = self.blobs_held.get_or_init(|| Arc::new(Semaphore::new(0)));
+        held.clone()
     }
 
     /// Waits until it is asked for something, and forgets what it was asked for before.
@@ -133,9 +142,10 @@ impl TaskStore for Counting {
         id: &TaskId,
         latest: u32,
         artifacts: bool,
-    ) -> Result<Option<Arc<WholeTask>>, StoreError> {
+        most: usize,
+    ) -> Result<Option<TaskRead>, StoreError> {
         self.note("whole_task");
-        self.store.whole_task(id, latest, artifacts).await
+        self.store.whole_task(id, latest, artifacts, most).await
     }
 
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>, StoreError> {
@@ -163,7 +173,16 @@ impl TaskStore for Counting {
 
     async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>, StoreError> {
         self.note("blobs");
+        let _reading = match self.blobs_held.get() {
+            Some(held) => held.acquire().await.ok(),
+            None => None,
+        };
         self.store.blobs(ids).await
+    }
+
+    async fn blob_sizes(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, usize>, StoreError> {
+        self.note("blob_sizes");
+        self.store.blob_sizes(ids).await
     }
 
     async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
