@@ -7,7 +7,7 @@ use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_hub::ports::{Commit, Op};
 use interzone_hub::{
     EventBody, Hub, IdSource, Limits, NewTask, Once, RandomIds, Registry, Route, Subject,
-    SystemClock, Task,
+    SystemClock, Task, WorkOwner,
 };
 use interzone_protocol::vocab::{AgentId, ContextId, Message, Priority, TaskId, TaskState};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
@@ -236,6 +236,7 @@ impl Held {
         let queue = Op::QueueWork {
             task_id: task.id.clone(),
             agent,
+            owner: WorkOwner::new(&task, None),
             priority: Priority::Normal,
             due_at: now,
         };

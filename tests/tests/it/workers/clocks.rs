@@ -4,7 +4,9 @@ use super::{Did, Stage, TestClock, ask, ended, quick, start};
 use crate::hub::postgres_url;
 use interzone_execution::workers::WorkerOptions;
 use interzone_hub::ports::{WorkClaim, WorkStore};
-use interzone_hub::{Agent, Clock, Hub, IdSource, Limits, RandomIds, Registry, SystemClock};
+use interzone_hub::{
+    Agent, Clock, Hub, IdSource, Limits, RandomIds, Registry, RunShares, SystemClock,
+};
 use interzone_protocol::vocab::{AgentId, TaskState};
 use interzone_store::postgres::{PostgresClock, PostgresOptions, PostgresStore};
 use std::sync::Arc;
@@ -104,6 +106,7 @@ async fn run_stops_when_its_claim_is_lost() {
         now: SystemClock.now().after(Duration::from_secs(3_600)),
         lease: Duration::from_secs(3_600),
         running: Vec::new(),
+        shares: RunShares::default(),
     };
     // What is being renewed at this moment is skipped.
     while thief.claim_work(&claim).await.unwrap().is_empty() {
