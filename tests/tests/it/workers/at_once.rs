@@ -1,7 +1,7 @@
 //! Tasks that somebody waits for: begun with the commit that makes them, and what one of them costs.
 
 use super::counting::Counting;
-use super::{Did, Place, Stage, alice, ended, quick, start};
+use super::{Did, Place, Stage, alice, bob, ended, quick, start};
 use interzone_execution::agents::DemoAgent;
 use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_hub::ports::{Commit, Op};
@@ -318,7 +318,9 @@ async fn who_waits_for_a_seat_is_in_nobodys_way() {
     let looks = held.store.hold_looks();
     held.create(of("busy", plain("waits"))).await;
     held.store.is_asked_for("held_look").await;
-    held.create(of("busy", at_once("first"))).await;
+    // Another owner's, whose share is its own.
+    let first = of("busy", at_once("first"));
+    held.hub.create_task(&bob(), first).await.unwrap();
     busy.begun("first", 1).await;
     looks.add_permits(100);
     // It has found that there is no seat.
