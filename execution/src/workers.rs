@@ -23,7 +23,7 @@ use claims::Claims;
 use floor::Floor;
 use interzone_edge::health::{Heart, Pulse, Unwell};
 use interzone_hub::ports::StoreError;
-use interzone_hub::{Desk, Hub, HubError, STREAM_CHANNEL};
+use interzone_hub::{Desk, Hub, HubError, STREAM_CHANNEL, WorkOwner};
 use interzone_protocol::vocab::AgentId;
 use outbox::Outbox;
 use std::sync::Arc;
@@ -102,7 +102,8 @@ impl Workers {
         let floor = Floor::new(&hub, options.clone(), attendant, room, bell, stop);
         let claims = Claims::new(hub.clone(), Arc::clone(&floor));
         workers.loops.spawn(claims.keep_claiming(heart));
-        let desk: Arc<Desk> = Arc::new(move |agent: &AgentId| floor.seat(agent));
+        let desk: Arc<Desk> =
+            Arc::new(move |agent: &AgentId, owner: &WorkOwner| floor.seat(agent, owner));
         hub.begin_at(&desk);
         workers._desk = Some(desk);
 

@@ -135,6 +135,9 @@ pub struct Zone {
 impl Zone {
     /// A zone. It does nothing until its [`router`](crate::router) is served.
     pub fn new(options: ZoneOptions) -> Arc<Self> {
+        options
+            .hub
+            .set_person_reader(crate::rpc::zone::asking_person);
         let base = options.public_url.as_str().trim_end_matches('/');
         let metadata_url = format!("{base}/.well-known/oauth-protected-resource");
         // Whoever is answered too late is not answered at all.

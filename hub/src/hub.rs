@@ -5,15 +5,17 @@ use crate::bus::{Bus, News};
 use crate::clock::{Clock, IdSource};
 use crate::error::HubError;
 use crate::event::{Event, Subject};
+use crate::fairness::WorkOwner;
 use crate::limits::{Limits, size_of_parts};
 use crate::memory::ReadMemory;
 use crate::packed::{BlobId, BlobText, HasParts, Packed};
 use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake, WorkClaim, WorkItem};
 use crate::quota::{Charge, Rate};
+use crate::task::Task;
 use crate::topic::Signal;
 use interzone_protocol::vocab::{Timestamp, Topic};
 use std::pin::pin;
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, OnceLock, RwLock, Weak};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +77,12 @@ struct Inner {
     holdings: Holdings,
     /// Who gives tasks to agents on this node, if anybody does.
     desk: RwLock<Option<Weak<Desk>>>,
+    /// Reads the name of the person on whose behalf a task was begun.
+    person_reader: OnceLock<PersonReader>,
 }
+
+/// Reads the name of the person on whose behalf a task was begun, if its caller named one.
+pub type PersonReader = fn(&Task) -> Option<String>;
 
 impl Hub {
     /// A hub on a store.
@@ -98,8 +105,22 @@ impl Hub {
                 matcher,
                 holdings: Holdings::default(),
                 desk: RwLock::default(),
+                person_reader: OnceLock::new(),
             }),
         }
+    }
+
+    /// Sets how the person on whose behalf a task was begun is found, so that the people of one caller take turns in
+    /// the queue. The first reader stays.
+    pub fn set_person_reader(&self, reader: PersonReader) {
+        self.inner.person_reader.get_or_init(|| reader);
+    }
+
+    /// Whose a task is in the queue.
+    fn work_owner(&self, task: &Task) -> WorkOwner {
+        let reader = self.inner.person_reader.get();
+        let person = reader.and_then(|read| read(task));
+        WorkOwner::new(task, person.as_deref())
     }
 
     /// How much of everything there may be.

@@ -17,6 +17,7 @@ mod clock;
 mod error;
 mod event;
 mod failure;
+mod fairness;
 mod hub;
 mod lease;
 mod limits;
@@ -38,10 +39,11 @@ pub use clock::{Clock, IdSource, RandomIds, SystemClock};
 pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
 pub use failure::{failure, failure_word};
+pub use fairness::{RunShares, WorkOwner, next_turn, principal_share, turn_cost};
 pub use hub::{
     Begins, Begun, Birth, Delivered, Desk, HeldEntry, Hub, NewEntry, NewPush, NewStream,
-    NewSubscription, NewTask, Once, Published, Run, STREAM_CHANNEL, Seat, Seen, TaskDetail,
-    TaskPage, TaskView, TurnStart, Watch,
+    NewSubscription, NewTask, Once, PersonReader, Published, Run, STREAM_CHANNEL, Seat, Seen,
+    TaskDetail, TaskPage, TaskView, TurnStart, Watch,
 };
 pub use lease::Lease;
 pub use limits::Limits;

@@ -1,7 +1,7 @@
 //! How domain values stand in columns, the same in both engines.
 
 use interzone_hub::ports::StoreError;
-use interzone_hub::{EventBody, Packed, Subject};
+use interzone_hub::{EventBody, Packed, Subject, WorkOwner};
 use interzone_protocol::vocab::{Json, Message, Metadata, Priority, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -96,6 +96,30 @@ pub(crate) fn from_rank(rank: i16) -> Result<Priority, StoreError> {
     place
         .and_then(|place| Priority::ALL.get(place).copied())
         .ok_or_else(|| corrupt("a priority", &"an unknown number"))
+}
+
+/// The key of the tasks in a queue that follow each other: those of one owner and one priority.
+pub(crate) fn flow(owner: &WorkOwner, priority: Priority) -> String {
+    let WorkOwner { principal, group } = owner;
+    format!("{}:{group:x}{}", principal.as_str(), rank(priority))
+}
+
+/// What such a key is made of.
+pub(crate) fn from_flow(flow: &str) -> Result<(WorkOwner, Priority), StoreError> {
+    let bad = || corrupt("a queue", &"an unknown owner");
+    let (principal, rest) = flow.rsplit_once(':').ok_or_else(bad)?;
+    let mut digits = rest.chars().map(|digit| digit.to_digit(16));
+    let (Some(Some(group)), Some(Some(priority)), None) =
+        (digits.next(), digits.next(), digits.next())
+    else {
+        return Err(bad());
+    };
+    let owner = WorkOwner {
+        principal: word("a queue", principal)?,
+        group: u8::try_from(group).map_err(|_| bad())?,
+    };
+    let priority = i16::try_from(priority).map_err(|_| bad())?;
+    Ok((owner, from_rank(priority)?))
 }
 
 /// JSON that was kept letter for letter.

@@ -24,6 +24,7 @@ mod talks;
 mod tasks;
 mod text;
 mod topics;
+mod turns;
 mod upkeep;
 mod work;
 
@@ -42,6 +43,7 @@ use std::fmt;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
+use turns::TakenTurns;
 
 /// The hub's ports on PostgreSQL 15 or newer, shared by any number of nodes.
 ///
@@ -58,6 +60,7 @@ pub struct PostgresStore {
     session: Session,
     wakes: Wakes,
     clock: PostgresClock,
+    turns: TakenTurns,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -100,6 +103,7 @@ impl PostgresStore {
             session,
             wakes,
             clock,
+            turns: TakenTurns::default(),
         })
     }
 

@@ -112,6 +112,7 @@ impl Claims {
             true => self.floor.ids().collect(),
             false => Vec::new(),
         };
+        let mut shares = self.floor.shares();
         for wanted in self.rounds(wanted) {
             // Earlier rounds may have used up the room.
             let room = self.room();
@@ -121,11 +122,11 @@ impl Claims {
             }
             let fits = |(agent, count): (AgentId, usize)| (agent, count.min(room));
             let wanted: Vec<_> = wanted.into_iter().map(fits).collect();
-            let options = &self.floor.options;
-            let runs = self
+            let (node, lease) = (&self.floor.options.node, self.floor.options.lease);
+            let claim = self
                 .hub
-                .claim(&options.node, wanted.clone(), options.lease)
-                .await?;
+                .claim_within(node, wanted.clone(), lease, shares.clone());
+            let runs = claim.await?;
             found |= !runs.is_empty();
             // Who gets all that was asked for may leave some behind.
             let sated = wanted.into_iter().filter(|(agent, count)| {
@@ -134,13 +135,14 @@ impl Claims {
             });
             left.extend(sated.map(|(agent, _)| agent));
             for run in runs {
+                shares.add(&run.item().agent, &run.item().owner);
                 let kept = self.kept.take();
                 self.floor.take(run, kept);
             }
         }
         // Nothing was found for it, so it is free again before anybody is told that something waits.
         self.kept = None;
-        self.floor.more_waits(&left);
+        self.floor.more_waits(&left, &shares);
         Ok(Looked { found, crowded })
     }
 

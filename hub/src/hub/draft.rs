@@ -219,10 +219,11 @@ impl Draft {
     }
 
     /// Puts the task into the queue.
-    pub(super) fn queue(&mut self) {
+    pub(super) fn queue(&mut self, hub: &Hub) {
         self.op(Op::QueueWork {
             task_id: self.task.id.clone(),
             agent: self.task.agent.clone(),
+            owner: hub.work_owner(&self.task),
             priority: self.task.priority,
             due_at: self.now,
         });

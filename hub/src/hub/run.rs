@@ -10,6 +10,7 @@ use crate::bus::News;
 use crate::error::HubError;
 use crate::event::EventBody;
 use crate::failure::failure;
+use crate::fairness::RunShares;
 use crate::lease::Lease;
 use crate::ports::{Fence, Op, WorkClaim, WorkItem};
 use crate::task::Task;
@@ -66,7 +67,7 @@ pub struct Run {
 }
 
 impl Hub {
-    /// Claims tasks for agents of this node: for each agent at most so many.
+    /// Claims tasks for agents of this node: for each agent at most so many, of any owner.
     ///
     /// # Errors
     /// The store did not do it.
@@ -76,22 +77,44 @@ impl Hub {
         wanted: Vec<(AgentId, usize)>,
         lease: Duration,
     ) -> Result<Vec<Arc<Run>>, HubError> {
+        let unlimited = RunShares::default();
+        self.claim_within(node, wanted, lease, unlimited).await
+    }
+
+    /// The same, and of each owner no more than the shares admit.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn claim_within(
+        &self,
+        node: &str,
+        wanted: Vec<(AgentId, usize)>,
+        lease: Duration,
+        shares: RunShares,
+    ) -> Result<Vec<Arc<Run>>, HubError> {
         self.free_abandoned_work().await?;
         let asked = Instant::now();
-        let claim = self.work_claim(node, wanted, lease);
+        let claim = self.work_claim(node, wanted, lease, shares);
         let items = self.store().claim_work(&claim).await?;
         let run = |item| Arc::new(Run::new(self, item, &claim, asked, None));
         Ok(items.into_iter().map(run).collect())
     }
 
     /// What this node asks for: nothing that it works at already.
-    fn work_claim(&self, node: &str, wanted: Vec<(AgentId, usize)>, lease: Duration) -> WorkClaim {
+    fn work_claim(
+        &self,
+        node: &str,
+        wanted: Vec<(AgentId, usize)>,
+        lease: Duration,
+        shares: RunShares,
+    ) -> WorkClaim {
         WorkClaim {
             node: node.to_owned(),
             wanted,
             now: self.now(),
             lease,
             running: self.inner.holdings.running(),
+            shares,
         }
     }
 }
@@ -171,7 +194,7 @@ impl Run {
                 if let Some(message) = said.clone() {
                     draft.add_message(message);
                 }
-                draft.queue();
+                draft.queue(&self.hub);
                 return Ok(());
             }
             draft.say_and_move(to, said.clone())?;

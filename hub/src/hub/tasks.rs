@@ -194,7 +194,7 @@ impl Hub {
             draft.add_message(message.clone());
             if state.is_interrupted() {
                 draft.move_to(TaskState::Working, None)?;
-                draft.queue();
+                draft.queue(self);
             }
             Ok(())
         };

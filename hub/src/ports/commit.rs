@@ -1,6 +1,7 @@
 //! A commit: everything that one decision of the hub changes, written whole or not at all.
 
 use crate::event::{EventBody, Subject};
+use crate::fairness::WorkOwner;
 use crate::outbox::OutboxEntry;
 use crate::packed::{Blob, Packed};
 use crate::stream::Stream;
@@ -106,14 +107,16 @@ pub enum Op {
     /// Adds an event to a log. Its number is decided by whoever holds the subject's revision; a
     /// number that is taken fails with [`Conflict`](super::StoreError::Conflict).
     AppendEvent(EventRow),
-    /// Puts a task at the end of the queue, or back there with no lease and no attempts, so that it
-    /// is claimed when its turn comes. Claims made before no longer count. Fails with
+    /// Puts a task into the queue behind those of its owner and priority, or back there with no lease and no
+    /// attempts, so that it is claimed when its [turn](crate::next_turn) comes. Claims made before no longer count. Fails with
     /// [`Conflict`](super::StoreError::Conflict) if there is no such task.
     QueueWork {
         /// The task.
         task_id: TaskId,
         /// Who is to do it.
         agent: AgentId,
+        /// Whose it is: owners take turns.
+        owner: WorkOwner,
         /// How soon.
         priority: Priority,
         /// Not before this moment.

@@ -3,6 +3,7 @@
 
 use super::{Commit, Fence, PairStore, RecordStore, StoreError, TalkStore, Wake};
 use crate::event::{Event, Subject};
+use crate::fairness::{RunShares, WorkOwner};
 use crate::outbox::{Carried, OutboxEntry, Settlement};
 use crate::packed::{BlobId, BlobText, Packed};
 use crate::quota::{Charge, Rate};
@@ -125,6 +126,9 @@ pub struct WorkClaim {
     pub lease: Duration,
     /// Claims that this node works at: not claimed again, even if their leases are over.
     pub running: Vec<u64>,
+    /// How many runs each owner may have, and has: tasks of an owner that may have no more are left to wait, and those
+    /// behind them are claimed.
+    pub shares: RunShares,
 }
 
 /// A task that was claimed.
@@ -134,6 +138,8 @@ pub struct WorkItem {
     pub task_id: TaskId,
     /// Who is to do it.
     pub agent: AgentId,
+    /// Whose it is.
+    pub owner: WorkOwner,
     /// How often it has been claimed since it was queued, this time included; a claim that was given
     /// back does not count.
     pub attempt: u32,
@@ -145,8 +151,8 @@ pub struct WorkItem {
 /// The queue of tasks, and who is at which.
 #[async_trait]
 pub trait WorkStore: Send + Sync {
-    /// Claims tasks that are due and not held: higher priority first, then those queued
-    /// earlier. Where [leases end](Upkeep::leases_end), one that is over, which it is at its last
+    /// Claims tasks that are due and not held: least [turn](crate::next_turn) first, then those queued
+    /// earlier, as far as the claim's shares admit. A task that is given back or freed keeps its turn. Where [leases end](Upkeep::leases_end), one that is over, which it is at its last
     /// moment, counts as not held.
     ///
     /// **Atomic:** each task goes to one claimer only, however many ask at once, and to no other

@@ -12,7 +12,7 @@ use super::ops::{self, Checked, IfNone, params, step};
 use super::pipeline::{Param, Step, ask, begin_and_run};
 use super::session::Done;
 use super::text;
-use super::work::{CLAIM, Wanted};
+use super::work::Wanted;
 use deadpool_postgres::Object;
 use interzone_hub::Subject;
 use interzone_hub::ports::{Commit, Op, StoreError, Wake, WorkClaim, WorkItem};
@@ -30,7 +30,7 @@ impl PostgresStore {
         checked.extend(preconditions(commit));
         checked.extend(ops::blobs(commit));
         for op in &commit.ops {
-            checked.extend(ops::steps(commit, op, self.clock())?);
+            checked.extend(ops::steps(commit, op, self.clock(), &self.turns)?);
         }
         let (steps, meanings): (Vec<Step<'_>>, Vec<IfNone>) = checked.into_iter().unzip();
         let (steps, meanings) = (&steps, &meanings);
@@ -48,10 +48,7 @@ impl PostgresStore {
                     }
                     let items = match wanted {
                         None => Vec::new(),
-                        Some(wanted) => {
-                            let rows = ask(&client, CLAIM, &wanted.params()).await?;
-                            wanted.items(rows)?
-                        }
+                        Some(wanted) => wanted.claim(&client, false, &self.turns).await?,
                     };
                     Ok(Done::Written(items))
                 })

@@ -4,11 +4,12 @@ use super::moments::{PostgresClock, now_or_server};
 use super::pipeline::{Param, Step};
 use super::talks::note;
 use super::text;
+use super::turns::TakenTurns;
 use super::work::AT_ONCE;
-use crate::codec::{column, event_text, message_text, rank, to_text};
+use crate::codec::{column, event_text, flow, message_text, rank, to_text};
 use interzone_hub::ports::{ClaimKey, Commit, Op, StoreError};
-use interzone_hub::{OutboxEntry, Push, Signal, SignalBody, Stream, Subscription, Task};
-use interzone_protocol::vocab::Timestamp;
+use interzone_hub::{OutboxEntry, Push, Signal, SignalBody, Stream, Subscription, Task, turn_cost};
+use interzone_protocol::vocab::{Priority, Timestamp};
 
 /// What it means if a step touches no row.
 pub(super) enum IfNone {
@@ -42,6 +43,7 @@ pub(super) fn steps<'a>(
     commit: &'a Commit,
     op: &'a Op,
     clock: PostgresClock,
+    turns: &TakenTurns,
 ) -> Result<Vec<Checked<'a>>, StoreError> {
     let at = commit.at.as_millis();
     Ok(match op {
@@ -95,16 +97,22 @@ pub(super) fn steps<'a>(
         Op::QueueWork {
             task_id,
             agent,
+            owner,
             priority,
             due_at,
         } => vec![step(
             concat!(
-                "INSERT INTO work (task_id, agent, priority, place, free_at)
-             SELECT id, $2, $3, nextval('work_places'), CASE WHEN $4::bigint <= 0 THEN $6 ELSE ",
+                "INSERT INTO work (task_id, agent, priority, flow, turn, place, free_at)
+             SELECT id, $2, $3, $7, $8::bigint + greatest($9::bigint,
+                 (SELECT max(turn) FROM work WHERE agent = $2 AND flow = $7),
+                 (SELECT turn - ($10::bigint[])[priority + 1]
+                  FROM work WHERE agent = $2 AND node IS NULL ORDER BY turn, place LIMIT 1)),
+                 nextval('work_places'), CASE WHEN $4::bigint <= 0 THEN $6 ELSE ",
                 now_or_server!("$5"),
                 " + $4::bigint END FROM tasks WHERE id = $1 FOR KEY SHARE
              ON CONFLICT (task_id) DO UPDATE SET
-                 agent = excluded.agent, priority = excluded.priority, place = excluded.place,
+                 agent = excluded.agent, priority = excluded.priority, flow = excluded.flow,
+                 turn = excluded.turn, place = excluded.place,
                  free_at = excluded.free_at, node = NULL, claim = NULL, attempt = 0"
             ),
             params![
@@ -113,7 +121,11 @@ pub(super) fn steps<'a>(
                 rank(*priority),
                 clock.between(commit.at, *due_at),
                 clock.now(commit.at),
-                AT_ONCE
+                AT_ONCE,
+                flow(owner, *priority),
+                turn_cost(*priority),
+                turns.greatest(agent),
+                Priority::ALL.map(turn_cost).to_vec()
             ],
             IfNone::Conflict,
         )],

@@ -6,11 +6,12 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 /// What each version adds, the first one first.
-const VERSIONS: [&str; 4] = [
+const VERSIONS: [&str; 5] = [
     include_str!("schema/v1.sql"),
     include_str!("schema/v2.sql"),
     include_str!("schema/v3.sql"),
     include_str!("schema/v4.sql"),
+    include_str!("schema/v5.sql"),
 ];
 
 /// Where the version is noted.

@@ -47,11 +47,13 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
         Op::QueueWork {
             task_id,
             agent,
+            owner,
             priority,
             due_at,
         } => {
             let place = work::Place {
                 agent: agent.clone(),
+                owner: owner.clone(),
                 priority: *priority,
                 due_at: *due_at,
             };

@@ -99,6 +99,7 @@ impl First {
             Op::QueueWork {
                 task_id,
                 agent,
+                owner,
                 priority,
                 due_at,
             } => {
@@ -108,6 +109,7 @@ impl First {
                 }
                 self.place = Some(Place {
                     agent: agent.clone(),
+                    owner: owner.clone(),
                     priority: *priority,
                     due_at: *due_at,
                 });

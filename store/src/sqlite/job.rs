@@ -5,6 +5,7 @@ use super::rows::{all, first};
 use interzone_hub::ports::{StoreError, Wake};
 use interzone_protocol::vocab::TaskId;
 use rusqlite::{Connection, Params, Row};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::{broadcast, oneshot};
 
@@ -25,6 +26,8 @@ pub(super) struct Counters {
     pub(super) claims: i64,
     /// The last position in the queue of work.
     pub(super) position: i64,
+    /// The greatest turn that was claimed, for each agent.
+    pub(super) taken: HashMap<String, i64>,
     /// The epoch of the subscriptions, once somebody in the present group has looked: nobody else
     /// changes it, so those who follow need not look again.
     pub(super) epoch: Option<i64>,

@@ -370,6 +370,7 @@ fn counters(connection: &Connection) -> rusqlite::Result<Counters> {
     Ok(Counters {
         claims: number("SELECT value FROM meta WHERE name = 'claims'")?,
         position: number(work::LAST_POSITION)?,
+        taken: work::taken(connection)?,
         epoch: None,
     })
 }

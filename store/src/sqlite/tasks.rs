@@ -217,11 +217,17 @@ pub(super) fn create(
         "INSERT INTO tasks (",
         task_columns!(),
         ", first_said, first_messages, first_seq, first_at, first_events, \
-           work_agent, work_priority, work_position, work_ready, work_wake_at, work_attempt, work_claim) \
+           work_agent, work_priority, work_flow, work_turn, work_position, work_ready, work_wake_at, \
+           work_attempt, work_claim) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
-                 ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?27)"
+                 ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?29)"
     );
     let place = first.place.as_ref();
+    let flow = place.map(Place::flow);
+    let turn = match (place, &flow) {
+        (Some(place), Some(flow)) => Some(work::next_turn(session, place, flow)?),
+        _ => None,
+    };
     let mut statement = session.connection.prepare_cached(sql)?;
     bind(&mut statement, task, status)?;
     let more = params![
@@ -232,6 +238,8 @@ pub(super) fn create(
         first.events,
         place.map(|place| place.agent.as_str()),
         place.map(Place::rank),
+        flow,
+        turn,
         place.map(|_| work::next_position(session.counters)),
         place.map(|place| place.is_ready(at)),
         place.map(|place| place.wake_at(at)),

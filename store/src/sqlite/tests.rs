@@ -3,7 +3,7 @@
 
 use super::{Check, SqliteOptions, SqliteStore};
 use interzone_hub::ports::{Commit, EventRow, Op, StoreError};
-use interzone_hub::{EventBody, Packed, Subject, Task};
+use interzone_hub::{EventBody, Packed, Subject, Task, WorkOwner};
 use interzone_protocol::vocab::{
     AgentId, ContextId, Message, PrincipalId, Priority, TaskId, TaskState, Timestamp,
 };
@@ -137,6 +137,7 @@ fn whole(id: &str) -> Commit {
         Op::QueueWork {
             task_id,
             agent: AgentId::new("a").unwrap(),
+            owner: WorkOwner::new(&task(id), None),
             priority: Priority::Normal,
             due_at: at(0),
         },

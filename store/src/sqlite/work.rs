@@ -6,11 +6,13 @@ use super::commit::Prepared;
 use super::fault::Outcome;
 use super::job::{Counters, Session};
 use super::rows::{first, text};
-use crate::codec::{column, count, rank, word};
+use crate::codec::{column, count, flow, from_flow, from_rank, rank, word};
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, Fence, StoreError, WorkClaim, WorkItem, WorkStore};
+use interzone_hub::{RunShares, WorkOwner, turn_cost};
 use interzone_protocol::vocab::{AgentId, Priority, TaskId, Timestamp};
-use rusqlite::params;
+use rusqlite::{Connection, Row, params};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 #[async_trait]
@@ -136,6 +138,7 @@ const HELD: i64 = i64::MAX;
 /// What a task is queued with.
 pub(super) struct Place {
     pub(super) agent: AgentId,
+    pub(super) owner: WorkOwner,
     pub(super) priority: Priority,
     pub(super) due_at: Timestamp,
 }
@@ -143,6 +146,10 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn rank(&self) -> i16 {
         rank(self.priority)
+    }
+
+    pub(super) fn flow(&self) -> String {
+        flow(&self.owner, self.priority)
     }
 
     /// Whether it can be claimed at once.
@@ -166,15 +173,52 @@ pub(super) fn next_position(counters: &mut Counters) -> i64 {
     counters.position
 }
 
-/// Puts a task that is there into the queue, behind all others.
+/// The turn of a task that is queued now. What is claimed need not be counted: turns that were claimed are in memory.
+pub(super) fn next_turn(session: &Session<'_>, place: &Place, flow: &str) -> Outcome<i64> {
+    let sql = "SELECT max(work_turn) FROM tasks INDEXED BY work_flows \
+        WHERE work_ready = 1 AND work_agent = ?1 AND work_flow = ?2";
+    let agent = place.agent.as_str();
+    let last = session.first(sql, [agent, flow], |row| Ok(row.get::<_, Option<i64>>(0)?))?;
+    let taken = session.counters.taken.get(agent).copied().unwrap_or(0);
+    let turn = interzone_hub::next_turn(taken, last.flatten(), place.priority);
+    Ok(turn)
+}
+
+/// The greatest turns that were claimed before, for each agent, as far as the queue tells: those of what waits began
+/// no later than with them.
+pub(super) fn taken(connection: &Connection) -> rusqlite::Result<HashMap<String, i64>> {
+    let ready = "SELECT work_agent, substr(work_flow, -1), min(work_turn) \
+        FROM tasks INDEXED BY work_flows WHERE work_ready = 1 GROUP BY 1, 2";
+    let asleep = "SELECT work_agent, substr(work_flow, -1), min(work_turn) \
+        FROM tasks INDEXED BY work_asleep WHERE work_ready = 0 GROUP BY 1, 2";
+    let mut taken = HashMap::new();
+    for sql in [ready, asleep] {
+        let mut statement = connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (agent, rank, turn): (String, String, i64) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            let priority = rank.parse().ok().and_then(|rank| from_rank(rank).ok());
+            let start = turn.saturating_sub(priority.map_or(turn, turn_cost)).max(0);
+            let least = taken.entry(agent).or_insert(start);
+            *least = start.min(*least);
+        }
+    }
+    Ok(taken)
+}
+
+/// Puts a task that is there into the queue, behind all others of its owner and priority.
 pub(super) fn queue(
     session: &mut Session<'_>,
     task_id: &TaskId,
     place: &Place,
     now: Timestamp,
 ) -> Outcome<()> {
+    let flow = place.flow();
+    let turn = next_turn(session, place, &flow)?;
     let sql = "UPDATE tasks SET work_agent = ?2, work_priority = ?3, work_position = ?4, work_ready = ?5, \
-        work_wake_at = ?6, work_attempt = 0, work_claim = 0, work_node = NULL WHERE id = ?1";
+        work_wake_at = ?6, work_flow = ?7, work_turn = ?8, \
+        work_attempt = 0, work_claim = 0, work_node = NULL WHERE id = ?1";
     let values = params![
         task_id.as_str(),
         place.agent.as_str(),
@@ -182,6 +226,8 @@ pub(super) fn queue(
         next_position(session.counters),
         place.is_ready(now),
         place.wake_at(now),
+        flow,
+        turn,
     ];
     once(session.run(sql, values)?)?;
     session.wakes.work = true;
@@ -191,7 +237,7 @@ pub(super) fn queue(
 /// Takes a task out of the queue, if it is in it.
 pub(super) fn end(session: &Session<'_>, task_id: &TaskId) -> Outcome<()> {
     let sql = "UPDATE tasks SET work_agent = NULL, work_priority = NULL, work_position = NULL, \
-        work_ready = NULL, work_wake_at = NULL, work_attempt = NULL, work_claim = NULL, work_node = NULL \
+        work_flow = NULL, work_turn = NULL, work_ready = NULL, work_wake_at = NULL, work_attempt = NULL, work_claim = NULL, work_node = NULL \
         WHERE id = ?1 AND work_ready IS NOT NULL";
     session.run(sql, [task_id.as_str()]).map(|_| ())
 }
@@ -214,29 +260,11 @@ fn take(session: &mut Session<'_>, claim: &WorkClaim) -> Outcome<Vec<WorkItem>> 
     let sql = "UPDATE tasks INDEXED BY work_asleep SET work_ready = 1 \
         WHERE work_ready = 0 AND work_wake_at <= ?1";
     session.run(sql, [now])?;
+    let mut shares = claim.shares.clone();
     let mut items = Vec::new();
     for (agent, wanted) in &claim.wanted {
-        let sql = "SELECT row, id, work_attempt FROM tasks INDEXED BY work_ready \
-            WHERE work_ready = 1 AND work_agent = ?1 AND work_wake_at <= ?2 \
-            ORDER BY work_priority DESC, work_position LIMIT ?3";
-        let values = params![agent.as_str(), now, column(*wanted as u64)];
-        let found = session.all(sql, values, |row| {
-            let task_id: TaskId = word("work", text(row, 1)?)?;
-            let attempts = count::<u32>("work", row.get(2)?)?;
-            Ok((row.get::<_, i64>(0)?, task_id, attempts))
-        })?;
-        for (row, task_id, attempts) in found {
-            session.counters.claims += 1;
-            let number = session.counters.claims;
-            let sql = "UPDATE tasks SET work_ready = 0, work_wake_at = ?2, work_attempt = work_attempt + 1, \
-                work_claim = ?3, work_node = ?4 WHERE row = ?1";
-            session.run(sql, params![row, HELD, number, claim.node])?;
-            items.push(WorkItem {
-                task_id,
-                agent: agent.clone(),
-                attempt: attempts.saturating_add(1),
-                claim: count("claim", number)?,
-            });
+        for waiting in pick(session, agent, *wanted, now, &mut shares)? {
+            items.push(hold(session, agent, waiting, &claim.node)?);
         }
     }
     if !items.is_empty() {
@@ -244,4 +272,123 @@ fn take(session: &mut Session<'_>, claim: &WorkClaim) -> Outcome<Vec<WorkItem>> 
         session.run(sql, [session.counters.claims])?;
     }
     Ok(items)
+}
+
+/// A task that can be claimed.
+struct Waiting {
+    row: i64,
+    task_id: TaskId,
+    attempts: u32,
+    owner: WorkOwner,
+    turn: i64,
+    position: i64,
+}
+
+impl Waiting {
+    fn read(row: &Row<'_>) -> Outcome<Self> {
+        let (owner, _) = from_flow(text(row, 3)?)?;
+        Ok(Self {
+            row: row.get(0)?,
+            task_id: word("work", text(row, 1)?)?,
+            attempts: count("work", row.get(2)?)?,
+            owner,
+            turn: row.get(4)?,
+            position: row.get(5)?,
+        })
+    }
+}
+
+/// The tasks of an agent whose turn it is, as far as the shares of their owners admit.
+fn pick(
+    session: &Session<'_>,
+    agent: &AgentId,
+    wanted: usize,
+    now: i64,
+    shares: &mut RunShares,
+) -> Outcome<Vec<Waiting>> {
+    let mut picked = Vec::new();
+    let mut some_wait = shares.at_share(agent).next().is_some();
+    if !some_wait {
+        let sql = "SELECT row, id, work_attempt, work_flow, work_turn, work_position \
+            FROM tasks INDEXED BY work_ready \
+            WHERE work_ready = 1 AND work_agent = ?1 AND work_wake_at <= ?2 \
+            ORDER BY work_turn, work_position LIMIT ?3";
+        let values = params![agent.as_str(), now, column(wanted as u64)];
+        for waiting in session.all(sql, values, Waiting::read)? {
+            if shares.admits(agent, &waiting.owner) {
+                shares.add(agent, &waiting.owner);
+                picked.push(waiting);
+            } else {
+                some_wait = true;
+            }
+        }
+    }
+    if some_wait {
+        // An owner at its share may have any number of tasks in front of the others, so owners are looked at one by one.
+        let chosen: HashSet<i64> = picked.iter().map(|waiting| waiting.row).collect();
+        let mut found = wait_by_owner(session, agent, wanted, now, shares)?;
+        found.retain(|waiting| !chosen.contains(&waiting.row));
+        found.sort_by_key(|waiting| (waiting.turn, waiting.position));
+        for waiting in found {
+            if picked.len() < wanted && shares.admits(agent, &waiting.owner) {
+                shares.add(agent, &waiting.owner);
+                picked.push(waiting);
+            }
+        }
+    }
+    Ok(picked)
+}
+
+/// The first tasks of each owner and priority that may have more runs of this agent.
+fn wait_by_owner(
+    session: &Session<'_>,
+    agent: &AgentId,
+    wanted: usize,
+    now: i64,
+    shares: &RunShares,
+) -> Outcome<Vec<Waiting>> {
+    let mut found = Vec::new();
+    let mut last = String::new();
+    let next = "SELECT work_flow FROM tasks INDEXED BY work_flows \
+        WHERE work_ready = 1 AND work_agent = ?1 AND work_flow > ?2 ORDER BY work_flow LIMIT 1";
+    let read = |row: &Row<'_>| Ok(text(row, 0)?.to_owned());
+    while let Some(flow) = session.first(next, [agent.as_str(), &last], read)? {
+        let (owner, _) = from_flow(&flow)?;
+        if shares.admits(agent, &owner) {
+            let sql = "SELECT row, id, work_attempt, work_flow, work_turn, work_position \
+                FROM tasks INDEXED BY work_flows \
+                WHERE work_ready = 1 AND work_agent = ?1 AND work_flow = ?2 AND work_wake_at <= ?3 \
+                ORDER BY work_turn LIMIT ?4";
+            let values = params![agent.as_str(), flow, now, column(wanted as u64)];
+            found.extend(session.all(sql, values, Waiting::read)?);
+        }
+        last = flow;
+    }
+    Ok(found)
+}
+
+/// Claims a task.
+fn hold(
+    session: &mut Session<'_>,
+    agent: &AgentId,
+    waiting: Waiting,
+    node: &str,
+) -> Outcome<WorkItem> {
+    session.counters.claims += 1;
+    let number = session.counters.claims;
+    let sql = "UPDATE tasks SET work_ready = 0, work_wake_at = ?2, work_attempt = work_attempt + 1, \
+        work_claim = ?3, work_node = ?4 WHERE row = ?1";
+    session.run(sql, params![waiting.row, HELD, number, node])?;
+    let taken = &mut session.counters.taken;
+    match taken.get_mut(agent.as_str()) {
+        Some(turn) => *turn = waiting.turn.max(*turn),
+        None => drop(taken.insert(agent.as_str().to_owned(), waiting.turn)),
+    }
+    Ok(WorkItem {
+        task_id: waiting.task_id,
+        agent: agent.clone(),
+        owner: waiting.owner,
+        attempt: waiting.attempts.saturating_add(1),
+        claim: count("claim", number)?,
+    })
 }

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::make::{
     agent, at, becoming, change, commit, commit_at, create, event, fence, from_start, key,
     long_after, make, next, of_task, queue, queue_for, subscribe, subscription, task, task_id,
-    update, wish,
+    update, wish, work_owner,
 };
 use crate::snapshot::log;
 use interzone_hub::SubscriptionState;
@@ -174,6 +174,7 @@ async fn claim_nothing_when_they_are_refused(on: Engine) {
     let nobodys = WorkItem {
         task_id: task_id("waits"),
         agent: agent("agent"),
+        owner: work_owner("owner"),
         attempt: 1,
         claim: 1,
     };

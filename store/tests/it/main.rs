@@ -82,6 +82,8 @@ mod talks;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]
+mod turns;
+#[cfg(test)]
 mod wakes;
 #[cfg(test)]
 mod words;

@@ -4,8 +4,8 @@ use interzone_hub::ports::{
     ClaimKey, Commit, EventRow, Fence, Op, OutboxClaim, Store, WorkClaim, WorkItem,
 };
 use interzone_hub::{
-    Blob, BlobId, EventBody, IdSource, OutboxEntry, Packed, Push, RandomIds, Signal, SignalBody,
-    Stream, Subject, Subscription, SubscriptionState, Task, TaskQuery,
+    Blob, BlobId, EventBody, IdSource, OutboxEntry, Packed, Push, RandomIds, RunShares, Signal,
+    SignalBody, Stream, Subject, Subscription, SubscriptionState, Task, TaskQuery, WorkOwner,
 };
 use interzone_protocol::vocab::{
     AgentId, Artifact, ArtifactId, ContextId, DeliveryId, Json, Message, Part, PrincipalId,
@@ -226,9 +226,28 @@ pub(crate) fn queue(id: &str) -> Op {
 }
 
 pub(crate) fn queue_for(id: &str, of: &str, priority: Priority, due_at: Timestamp) -> Op {
+    queue_of(&work_owner("owner"), id, of, priority, due_at)
+}
+
+/// Whose a task is that names no person.
+pub(crate) fn work_owner(principal: &str) -> WorkOwner {
+    WorkOwner {
+        principal: owner(principal),
+        group: 0,
+    }
+}
+
+pub(crate) fn queue_of(
+    owner: &WorkOwner,
+    id: &str,
+    of: &str,
+    priority: Priority,
+    due_at: Timestamp,
+) -> Op {
     Op::QueueWork {
         task_id: task_id(id),
         agent: agent(of),
+        owner: owner.clone(),
         priority,
         due_at,
     }
@@ -242,6 +261,7 @@ pub(crate) fn wish(node: &str, count: usize, now: Timestamp) -> WorkClaim {
         now,
         lease: Duration::from_secs(1),
         running: Vec::new(),
+        shares: RunShares::default(),
     }
 }
 

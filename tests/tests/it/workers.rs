@@ -7,6 +7,7 @@ pub(crate) mod counting;
 mod outbox;
 mod programs;
 mod runs;
+mod shares;
 mod shutdown;
 
 use interzone_execution::workers::{Carried, Carrier, WorkerOptions, Workers};
@@ -255,6 +256,10 @@ impl Agent for Actor {
 
 fn alice() -> Caller {
     Caller::new(PrincipalId::new("alice").unwrap())
+}
+
+fn bob() -> Caller {
+    Caller::new(PrincipalId::new("bob").unwrap())
 }
 
 async fn ask(hub: &Hub, text: &str) -> TaskId {

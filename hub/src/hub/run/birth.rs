@@ -5,6 +5,7 @@ use super::{Growing, Run};
 use crate::agent::Turn;
 use crate::bus::News;
 use crate::event::Subject;
+use crate::fairness::{RunShares, WorkOwner};
 use crate::hub::Hub;
 use crate::hub::draft::Draft;
 use crate::packed::has_address;
@@ -19,8 +20,8 @@ use tokio::sync::{broadcast, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Whoever has room for a run of this agent on this node.
-pub type Desk = dyn Fn(&AgentId) -> Option<Seat> + Send + Sync;
+/// Gives a run slot of this agent on this node to this owner, if there is one for it.
+pub type Desk = dyn Fn(&AgentId, &WorkOwner) -> Option<Seat> + Send + Sync;
 
 /// A task on its way into the store, and the run that begins with it.
 pub type Birth = Pin<Box<dyn Future<Output = Option<Arc<Run>>> + Send>>;
@@ -39,6 +40,8 @@ pub struct Seat {
     pub node: String,
     /// How long a claim lasts.
     pub lease: Duration,
+    /// How many runs each owner may have, and has beside this one.
+    pub shares: RunShares,
     /// Waits for the run, and attends it if there is one. Whoever asks does not wait for that, and may go:
     /// a task that is made and claimed must be begun.
     pub begin: Box<dyn FnOnce(Begins) + Send>,
@@ -61,13 +64,13 @@ impl Hub {
         *kept.unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(desk));
     }
 
-    /// A seat for this agent, if there is one on this node.
-    pub(in crate::hub) fn seat(&self, agent: &AgentId) -> Option<Seat> {
+    /// A seat for a task, if there is one on this node for its agent and its owner.
+    pub(in crate::hub) fn seat(&self, task: &Task) -> Option<Seat> {
         let kept = self.inner.desk.read();
         let kept = kept.unwrap_or_else(PoisonError::into_inner);
         let desk = kept.as_ref().and_then(Weak::upgrade)?;
         drop(kept);
-        desk(agent)
+        desk(&task.agent, &self.work_owner(task))
     }
 
     /// Makes a task and claims it for a seat. What the seat gets is the task that was made, unless another
@@ -79,7 +82,7 @@ impl Hub {
     ) -> Result<Task, StoreError> {
         let asked = Instant::now();
         let wanted = vec![(draft.task.agent.clone(), 1)];
-        let claim = self.work_claim(&seat.node, wanted, seat.lease);
+        let claim = self.work_claim(&seat.node, wanted, seat.lease, seat.shares);
         let news = self.inner.bus.listen(&draft.subject());
         let said = draft.said();
         let (tell, told) = oneshot::channel();

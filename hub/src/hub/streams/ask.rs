@@ -113,7 +113,7 @@ impl Hub {
             target,
         };
         self.draft_push(caller, &mut draft, push)?;
-        draft.queue();
+        draft.queue(self);
         Ok(draft)
     }
 }

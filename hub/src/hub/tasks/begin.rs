@@ -33,9 +33,9 @@ impl Hub {
     pub async fn create_task(&self, caller: &Caller, new: NewTask) -> Result<Task, HubError> {
         let at_once = new.at_once;
         let mut draft = self.draft_new(caller, new)?;
-        draft.queue();
+        draft.queue(self);
         let seat = match at_once {
-            true => self.seat(&draft.task.agent),
+            true => self.seat(&draft.task),
             false => None,
         };
         let written = match seat {
@@ -54,7 +54,7 @@ impl Hub {
         let (at_once, at_hand) = (new.at_once, new.at_hand);
         let mut draft = self.draft_new(caller, new)?;
         let mut seat = match at_once || at_hand {
-            true => self.seat(&draft.task.agent),
+            true => self.seat(&draft.task),
             false => None,
         };
         if let Some(free) = seat.take_if(|_| at_hand) {
@@ -73,7 +73,7 @@ impl Hub {
         let id = draft.task.id.clone();
         // From before it is there, so that nothing of it has to be read.
         let watch = self.watch_new(id.clone());
-        draft.queue();
+        draft.queue(self);
         let written = match seat {
             Some(seat) => self.create_at(seat, draft).await,
             None => draft.write(self, None).await,

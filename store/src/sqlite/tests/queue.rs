@@ -3,7 +3,8 @@
 use super::{Folder, SqliteStore, at, commit, create, old_file, whole};
 use interzone_hub::ports::{Commit, Fence, Op, WorkClaim, WorkItem, WorkStore};
 use interzone_hub::ports::{StoreError, TaskStore};
-use interzone_protocol::vocab::{AgentId, Priority, TaskId, Timestamp};
+use interzone_hub::{RunShares, WorkOwner};
+use interzone_protocol::vocab::{AgentId, PrincipalId, Priority, TaskId, Timestamp};
 use rusqlite::Connection;
 use std::time::Duration;
 
@@ -15,8 +16,16 @@ fn queue(name: &str, priority: Priority, due_at: Timestamp) -> Op {
     Op::QueueWork {
         task_id: id(name),
         agent: AgentId::new("a").unwrap(),
+        owner: owner("o"),
         priority,
         due_at,
+    }
+}
+
+fn owner(principal: &str) -> WorkOwner {
+    WorkOwner {
+        principal: PrincipalId::new(principal).unwrap(),
+        group: 0,
     }
 }
 
@@ -35,6 +44,7 @@ fn wish(now: i64) -> WorkClaim {
         now: at(now),
         lease: Duration::from_secs(1),
         running: Vec::new(),
+        shares: RunShares::default(),
     }
 }
 
@@ -49,7 +59,7 @@ fn names(items: &[WorkItem]) -> Vec<&str> {
 /// How many tasks have anything of a place.
 fn places(folder: &Folder) -> i64 {
     let sql = "SELECT count(*) FROM tasks WHERE coalesce(work_agent, work_priority, work_position, \
-        work_ready, work_wake_at, work_attempt, work_claim, work_node) IS NOT NULL";
+        work_ready, work_wake_at, work_attempt, work_claim, work_node, work_flow, work_turn) IS NOT NULL";
     let connection = Connection::open(folder.file()).unwrap();
     connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }

@@ -90,6 +90,7 @@ async fn work() {
         now: at(0),
         lease: LEASE,
         running: Vec::new(),
+        shares: interzone_hub::RunShares::default(),
     };
     let items = store.claim_work(&wish).await.unwrap();
     let (id, first) = (items[0].task_id.clone(), items[0].claim);

@@ -9,8 +9,8 @@ use interzone_hub::ports::{
     ClaimKey, Commit, EventRow, Fence, Op, OutboxClaim, Store, StoreError, WorkClaim, WorkItem,
 };
 use interzone_hub::{
-    Acked, Blob, BlobId, EventBody, IdSource, OutboxEntry, Packed, RandomIds, Settlement, Signal,
-    SignalBody, Subject, Subscription, SubscriptionState, Task,
+    Acked, Blob, BlobId, EventBody, IdSource, OutboxEntry, Packed, RandomIds, RunShares,
+    Settlement, Signal, SignalBody, Subject, Subscription, SubscriptionState, Task, WorkOwner,
 };
 use interzone_protocol::vocab::{
     AgentId, Artifact, ArtifactId, ContextId, DeliveryId, Json, Message, Part, PrincipalId,
@@ -219,6 +219,7 @@ fn one_for(node: &str) -> Result<WorkClaim, Fault> {
         now: now(),
         lease: LONG,
         running: Vec::new(),
+        shares: RunShares::default(),
     })
 }
 
@@ -319,6 +320,10 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
         ops.push(Op::QueueWork {
             task_id,
             agent: AgentId::new("agent")?,
+            owner: WorkOwner {
+                principal: PrincipalId::new("owner")?,
+                group: 0,
+            },
             priority: Priority::Normal,
             due_at: now(),
         });

@@ -1,13 +1,13 @@
 //! Tasks that somebody waits for: begun with the commit that makes them, and what one of them costs.
 
 use super::counting::Counting;
-use super::{Did, Place, Stage, alice, ended, quick, start};
+use super::{Did, Place, Stage, alice, bob, ended, quick, start};
 use interzone_execution::agents::DemoAgent;
 use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_hub::ports::{Commit, Op};
 use interzone_hub::{
     EventBody, Hub, IdSource, Limits, NewTask, Once, RandomIds, Registry, Route, Subject,
-    SystemClock, Task,
+    SystemClock, Task, WorkOwner,
 };
 use interzone_protocol::vocab::{AgentId, ContextId, Message, Priority, TaskId, TaskState};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
@@ -236,6 +236,7 @@ impl Held {
         let queue = Op::QueueWork {
             task_id: task.id.clone(),
             agent,
+            owner: WorkOwner::new(&task, None),
             priority: Priority::Normal,
             due_at: now,
         };
@@ -273,10 +274,10 @@ fn of(agent: &str, new: NewTask) -> NewTask {
     NewTask { route, ..new }
 }
 
-/// Two wait, one seat is free, and another is left while the first of them is being claimed.
+/// Two wait, one seat is free for their owner, and another is left while the first of them is being claimed.
 #[tokio::test]
 async fn a_seat_that_is_left_during_a_look_is_not_overlooked() {
-    let mut stage = Stage::new("demo", 2);
+    let mut stage = Stage::new("demo", 3);
     let held = Held::new(&[&stage], seldom("n1")).await;
     held.create(at_once("first")).await;
     stage.begun("first", 1).await;
@@ -308,7 +309,8 @@ async fn a_seat_that_is_left_during_a_look_is_not_overlooked() {
 async fn who_waits_for_a_seat_is_in_nobodys_way() {
     let (mut busy, mut other) = (Stage::new("busy", 1), Stage::new("other", 1));
     let options = WorkerOptions {
-        runs: 2,
+        // One of them is left to other owners.
+        runs: 3,
         lease: Duration::from_secs(3_600),
         ..seldom("n1")
     };
@@ -316,7 +318,9 @@ async fn who_waits_for_a_seat_is_in_nobodys_way() {
     let looks = held.store.hold_looks();
     held.create(of("busy", plain("waits"))).await;
     held.store.is_asked_for("held_look").await;
-    held.create(of("busy", at_once("first"))).await;
+    // Another owner's, whose share is its own.
+    let first = of("busy", at_once("first"));
+    held.hub.create_task(&bob(), first).await.unwrap();
     busy.begun("first", 1).await;
     looks.add_permits(100);
     // It has found that there is no seat.

@@ -4,7 +4,9 @@ use super::{Did, Stage, TestClock, ask, ended, quick, start};
 use crate::hub::postgres_url;
 use interzone_execution::workers::WorkerOptions;
 use interzone_hub::ports::{WorkClaim, WorkStore};
-use interzone_hub::{Agent, Clock, Hub, IdSource, Limits, RandomIds, Registry, SystemClock};
+use interzone_hub::{
+    Agent, Clock, Hub, IdSource, Limits, RandomIds, Registry, RunShares, SystemClock,
+};
 use interzone_protocol::vocab::{AgentId, TaskState};
 use interzone_store::postgres::{PostgresClock, PostgresOptions, PostgresStore};
 use std::sync::Arc;
@@ -56,7 +58,8 @@ fn wanted() -> Vec<(AgentId, usize)> {
 #[tokio::test]
 async fn each_task_runs_once_while_one_node_is_thirty_seconds_ahead() {
     let schema = new_schema();
-    let mut stage = Stage::new("actor", 10);
+    // One more than there are tasks, which is left to other owners.
+    let mut stage = Stage::new("actor", 11);
     let hub = node(&schema, stage.actor.clone(), Arc::new(SystemClock)).await;
     let now = SystemClock.now().as_millis();
     let ahead = Arc::new(TestClock(AtomicI64::new(now + 30_000)));
@@ -104,6 +107,7 @@ async fn run_stops_when_its_claim_is_lost() {
         now: SystemClock.now().after(Duration::from_secs(3_600)),
         lease: Duration::from_secs(3_600),
         running: Vec::new(),
+        shares: RunShares::default(),
     };
     // What is being renewed at this moment is skipped.
     while thief.claim_work(&claim).await.unwrap().is_empty() {
