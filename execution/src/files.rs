@@ -15,6 +15,8 @@ mod pictures;
 mod problem;
 mod reader;
 mod rules;
+#[cfg(target_os = "linux")]
+mod sandbox;
 
 pub use child::{ChildLimits, answer_request, confine};
 pub use extract::extract_text;

@@ -178,6 +178,7 @@ impl Intake {
         let word: String = part.extra().get(REFUSED)?.decode().ok()?;
         Some(match ErrorWord::from_name(&word) {
             Some(ErrorWord::FileTooLarge) => self.input.too_large(),
+            Some(ErrorWord::FileReaderUnavailable) => Fault::reader_unavailable(),
             Some(word) => Fault::new(word, "it was left out before"),
             None => Fault::new(
                 ErrorWord::AttachmentDownloadFailed,

@@ -17,6 +17,7 @@ mod pairs;
 mod params;
 mod record;
 mod rejected;
+mod store_errors;
 pub(crate) mod zone;
 
 pub(crate) use context::{Context, Reply};
@@ -381,7 +382,7 @@ async fn limited(
 /// The hub's refusal in the words of the dialect, with what else helps the caller.
 async fn explained(cx: &Context<'_>, error: &HubError) -> WireError {
     if let HubError::Store(cause) = error {
-        tracing::error!(correlation = %cx.correlation(), error = %cause, "the store did not do it");
+        store_errors::log(cx, cause);
     }
     let dialect = cx.dialect();
     let mut wire = to_wire(error, dialect);

@@ -111,7 +111,7 @@ impl Workspace {
             file.stub = stub;
             let (id, ticket) = (file.id.clone(), file.ticket.clone());
             let kept = self.upload(&id, &ticket, bytes.clone());
-            kept.map_err(|_| PlaygroundError::NotAllowed)?;
+            kept.map_err(PlaygroundError::NotKept)?;
             ids.push(id);
         }
         Ok(self.share(&ids, message).ts)

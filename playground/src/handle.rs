@@ -71,6 +71,9 @@ pub enum PlaygroundError {
     /// More files than a person may share at once.
     #[error("these are more than {0} files: share them in several messages")]
     TooManyFiles(usize),
+    /// A file is not kept.
+    #[error("a file is not kept: {0}")]
+    NotKept(&'static str),
     /// It is no name of an emoji.
     #[error("an emoji is named by up to 100 of a to z, 0 to 9, _, +, - and ', without colons")]
     NoEmoji,

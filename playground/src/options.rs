@@ -65,7 +65,7 @@ pub struct PlaygroundOptions {
     pub messages: usize,
     /// Calls and deliveries that are kept in the log.
     pub log: usize,
-    /// Bytes of all files together.
+    /// Bytes of all files together; the oldest are dropped first.
     pub file_bytes: usize,
 }
 

@@ -26,6 +26,20 @@ impl Backup {
     }
 }
 
+/// Why there is no backup.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file cannot be made, or not be written.
+    #[error("the backup was not made: {0}")]
+    Destination(String),
+}
+
+/// What SQLite adds to the name of a database for the files beside it.
+pub(crate) const SIDE_FILES: [&str; 3] = ["-journal", "-wal", "-shm"];
+
 /// A backup that is being made. Dropped before it is finished, it leaves nothing.
 pub(crate) struct Draft {
     target: PathBuf,
@@ -37,33 +51,34 @@ impl Draft {
     ///
     /// # Errors
     /// There is a file of that name already, or none can be made there.
-    pub(crate) fn begin(target: &Path) -> Result<(Self, File), StoreError> {
+    pub(crate) fn begin(target: &Path) -> Result<(Self, File), BackupError> {
         let shown = target.display();
         if target.file_name().is_none() {
-            return Err(unusable(format!(
+            return Err(destination(format!(
                 "{shown} is not the path of a file: name one"
             )));
         }
         if fs::symlink_metadata(target).is_ok() {
             return Err(exists(target));
         }
-        let mut part = target.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
+        let part = with_end(target, ".part");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&part).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => unusable(format!(
+            ErrorKind::AlreadyExists => destination(format!(
                 "{} is there: another backup is being made, or one was cut off; if it was, remove that file",
                 part.display()
             )),
-            ErrorKind::StorageFull => StoreError::Full,
-            _ => unusable(format!("{} cannot be made: {error}", part.display())),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => no_room(target),
+            _ => destination(format!("{} cannot be made: {error}", part.display())),
         })?;
         let target = target.to_owned();
-        Ok((Self { target, part }, file))
+        let draft = Self { target, part };
+        // A journal of a backup that was cut off would be played back into this one.
+        draft.remove_side_files();
+        Ok((draft, file))
     }
 
     /// Where it is while it is being made.
@@ -72,7 +87,7 @@ impl Draft {
     }
 
     /// Makes it durable and gives it its name, unless another file has got that meanwhile. Answers how long it is.
-    pub(crate) fn finish(self) -> Result<u64, StoreError> {
+    pub(crate) fn finish(self) -> Result<u64, BackupError> {
         let failed = |error: io::Error| failed(&self.target, &error);
         let file = OpenOptions::new().read(true).write(true).open(&self.part);
         let file = file.map_err(failed)?;
@@ -98,37 +113,63 @@ impl Draft {
         }
         Ok(bytes)
     }
+
+    fn remove_side_files(&self) {
+        for end in SIDE_FILES {
+            remove(&with_end(&self.part, end));
+        }
+    }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
         // After a new name it is not there any more.
-        let removed = fs::remove_file(&self.part);
-        if let Err(error) = removed
-            && error.kind() != ErrorKind::NotFound
-        {
-            tracing::warn!(%error, path = %self.part.display(), "an unfinished backup was not removed");
-        }
+        remove(&self.part);
+        self.remove_side_files();
     }
 }
 
-fn exists(target: &Path) -> StoreError {
-    unusable(format!(
+fn remove(path: &Path) {
+    let removed = fs::remove_file(path);
+    if let Err(error) = removed
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(%error, path = %path.display(), "an unfinished backup was not removed");
+    }
+}
+
+/// A path with this at its end.
+pub(crate) fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+fn exists(target: &Path) -> BackupError {
+    destination(format!(
         "{} is there already, and is left as it is: name a file that is not there yet",
         target.display()
     ))
 }
 
 /// What it means that the file could not be written.
-pub(crate) fn failed(target: &Path, error: &io::Error) -> StoreError {
+pub(crate) fn failed(target: &Path, error: &io::Error) -> BackupError {
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full,
-        _ => unusable(format!("{} cannot be written: {error}", target.display())),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => no_room(target),
+        _ => destination(format!("{} cannot be written: {error}", target.display())),
     }
 }
 
-fn unusable(why: String) -> StoreError {
-    StoreError::Unusable(why)
+/// There is no room for the file.
+pub(crate) fn no_room(target: &Path) -> BackupError {
+    destination(format!(
+        "there is no room for {}: free some space there, or name a file on another disk",
+        target.display()
+    ))
+}
+
+pub(crate) const fn destination(why: String) -> BackupError {
+    BackupError::Destination(why)
 }
 
 #[cfg(test)]
@@ -147,7 +188,11 @@ mod tests {
     fn unfinished_backup_leaves_nothing() {
         let folder = folder("unfinished");
         let target = folder.join("b");
-        drop(Draft::begin(&target).unwrap());
+        let draft = Draft::begin(&target).unwrap();
+        for end in SIDE_FILES {
+            fs::write(with_end(&folder.join("b.part"), end), "left").unwrap();
+        }
+        drop(draft);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         fs::remove_dir_all(folder).unwrap();
     }
@@ -158,11 +203,11 @@ mod tests {
         let target = folder.join("b");
         let (draft, _file) = Draft::begin(&target).unwrap();
         assert!(
-            matches!(Draft::begin(&target), Err(StoreError::Unusable(why)) if why.contains("b.part"))
+            matches!(Draft::begin(&target), Err(BackupError::Destination(why)) if why.contains("b.part"))
         );
         fs::write(&target, "another").unwrap();
         assert!(
-            matches!(draft.finish(), Err(StoreError::Unusable(why)) if why.contains("there already"))
+            matches!(draft.finish(), Err(BackupError::Destination(why)) if why.contains("there already"))
         );
         assert_eq!(fs::read_to_string(&target).unwrap(), "another");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);

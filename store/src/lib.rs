@@ -13,4 +13,4 @@ pub mod postgres;
 pub mod sqlite;
 pub mod statements;
 
-pub use backup::Backup;
+pub use backup::{Backup, BackupError};

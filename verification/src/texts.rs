@@ -89,6 +89,8 @@ pub enum LeftOut {
     NotPermitted,
     /// It cannot be read.
     Unreadable,
+    /// No file can be read at the moment.
+    ReadingUnavailable,
 }
 
 impl LeftOut {
@@ -99,6 +101,7 @@ impl LeftOut {
             MessageKey::UnsupportedFormat => Self::Unsupported,
             MessageKey::AttachmentNotFetched => Self::NotFetched,
             MessageKey::AskAdmin => Self::NotPermitted,
+            MessageKey::FileReadingUnavailable => Self::ReadingUnavailable,
             MessageKey::Generic
             | MessageKey::ModelSlow
             | MessageKey::OutOfTime

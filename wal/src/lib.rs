@@ -21,11 +21,15 @@ mod pending;
 mod shim;
 
 use std::cell::Cell;
+use std::io;
 use std::marker::PhantomData;
 
 thread_local! {
     /// Whether this thread makes a commit whose writes are gathered.
     static GATHERING: Cell<bool> = const { Cell::new(false) };
+
+    /// Why the last write of this thread to a log failed, if it did.
+    static WRITE_ERROR: Cell<Option<io::ErrorKind>> = const { Cell::new(None) };
 }
 
 /// The name under which connections are opened that gather the writes to their log, in a [commit].
@@ -40,6 +44,16 @@ pub fn gathered() -> Result<&'static str, Unavailable> {
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the engine takes no file system beside its own (its code: {0})")]
 pub struct Unavailable(pub(crate) i32);
+
+/// Why the last write of this thread to a log failed, as the system said it; nothing if it succeeded. The engine tells a
+/// lack of room alone from other reasons.
+pub fn take_write_error() -> Option<io::ErrorKind> {
+    WRITE_ERROR.try_with(Cell::take).ok().flatten()
+}
+
+fn note_write(error: Option<io::ErrorKind>) {
+    let _ = WRITE_ERROR.try_with(|noted| noted.set(error));
+}
 
 /// Says that this thread commits a transaction, from now until what it is given is dropped. Nothing but the one
 /// statement `COMMIT` belongs in between.

@@ -2,9 +2,10 @@
 //! as it came: databases, their locks and the index of the log are not touched here.
 
 use crate::pending::Pending;
-use crate::{Unavailable, is_gathering, stop_gathering};
+use crate::{Unavailable, is_gathering, note_write, stop_gathering};
 use rusqlite::ffi;
 use std::ffi::{CStr, c_int, c_void};
+use std::io;
 use std::mem::offset_of;
 use std::ptr;
 use std::slice;
@@ -157,7 +158,13 @@ impl Own {
             return ffi::SQLITE_IOERR_WRITE;
         };
         // SAFETY: it is open, and the bytes are there for as long as it takes.
-        unsafe { write(self.file, bytes.as_ptr().cast(), length, at) }
+        let code = unsafe { write(self.file, bytes.as_ptr().cast(), length, at) };
+        // The engine's function has asked nothing of the system since the write that failed.
+        note_write(match code {
+            ffi::SQLITE_OK => None,
+            _ => Some(io::Error::last_os_error().kind()),
+        });
+        code
     }
 
     /// Writes what is pending of the commit that is being made. If it cannot be written, it is forgotten: the engine

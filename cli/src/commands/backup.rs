@@ -41,7 +41,7 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
         let made = wiring::backup(&self.store()?, &self.file).await;
-        let made = made.map_err(StartError::Store)?;
+        let made = made.map_err(StartError::Backup)?;
         let file = self.file.to_string_lossy();
         output::write(|out| match format {
             Format::Text => writeln!(

@@ -3,7 +3,8 @@
 use super::Cli;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use clap::{Args, CommandFactory};
+use crate::version::VERSION;
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 /// Write a script with which a shell completes commands and options
@@ -21,8 +22,21 @@ pub(crate) struct Completions {
 impl Completions {
     pub(crate) fn run(&self) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "interzone", &mut script);
+        clap_complete::generate(self.shell, &mut listed(), "interzone", &mut script);
         output::write(|out| out.write_all(&script))?;
         Ok(Exit::Done)
     }
+}
+
+/// The command line without the commands that only a zone uses: the generator does not leave hidden ones out.
+fn listed() -> Command {
+    let whole = Cli::command();
+    let commands = whole
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    Command::new("interzone")
+        .version(VERSION)
+        .disable_help_subcommand(whole.is_disable_help_subcommand_set())
+        .args(whole.get_arguments())
+        .subcommands(commands.cloned())
 }

@@ -166,9 +166,13 @@ pub(super) const ZONE: Told = &[
     ),
     (
         "extraction_failed",
-        "The document is damaged, took longer than `attachments.extract_time`, or came while too many files waited to be read.",
+        "The document is damaged, or took longer than `attachments.extract_time`.",
     ),
     ("file_encrypted", "Send it without a password."),
+    (
+        "file_reader_unavailable",
+        "The zone could not start the process that reads a file for 15 seconds (`file reader cannot be started` in the log: raise the limits on processes, open files and memory of the zone), or too many files waited to be read.",
+    ),
     (
         "tool_failure",
         "The model asked for a file that cannot be made; ask again, more exactly.",

@@ -7,6 +7,7 @@ use interzone_edge::telemetry::TelemetryError;
 use interzone_edge::tls::TlsError;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
+use interzone_store::BackupError;
 use interzone_verification::slack::api::{SlackError, SlackSetupError};
 use interzone_verification::slack::install::InstallSetupError;
 use interzone_verification::slack::tokens::{InvalidToken, TokensError};
@@ -105,6 +106,8 @@ pub(crate) enum StartError {
     },
     #[error("the path of this program, which reads files, is not known: {0}")]
     FileReader(#[source] io::Error),
+    #[error(transparent)]
+    Backup(BackupError),
     #[error("signals cannot be listened for: {0}")]
     Signals(#[source] io::Error),
     #[error(

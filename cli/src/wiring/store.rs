@@ -4,9 +4,9 @@ use super::keep::StoreKeep;
 use crate::config::{StoreConfig, StoreUrl};
 use interzone_edge::issuer::Keep;
 use interzone_hub::ports::{RecordStore, Store, StoreError};
-use interzone_store::Backup;
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
+use interzone_store::{Backup, BackupError};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +107,7 @@ pub(crate) async fn store_is_current(config: &StoreConfig) -> Result<bool, Store
 ///
 /// # Errors
 /// The store cannot be read, or the file cannot be written.
-pub(crate) async fn backup(config: &StoreConfig, to: &Path) -> Result<Backup, StoreError> {
+pub(crate) async fn backup(config: &StoreConfig, to: &Path) -> Result<Backup, BackupError> {
     match &config.url {
         StoreUrl::Sqlite(path) => interzone_store::sqlite::backup(path, to).await,
         StoreUrl::Postgres(url) => {

@@ -108,6 +108,11 @@ impl Zone {
         self.child.0.id()
     }
 
+    /// The folder that it was started in.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Waits until it ends by itself, and keeps the folder.
     pub(crate) fn wait_and_keep(mut self) -> (Run, TempDir) {
         let status = self.child.0.wait().unwrap();

@@ -106,6 +106,9 @@ fn shells_complete_every_command() {
         for command in &commands {
             assert!(script.stdout.contains(command), "{shell}: {command}");
         }
+        for hidden in ["extract-file", "run-program"] {
+            assert!(!script.stdout.contains(hidden), "{shell}: {hidden}");
+        }
     }
     assert_eq!(run(&["completions", "sh"]).code, Some(2));
 }

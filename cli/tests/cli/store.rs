@@ -8,6 +8,7 @@
 use crate::journey::{Program, Zone};
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const ANY: [&str; 2] = ["--listen", "127.0.0.1:0"];
@@ -46,9 +47,22 @@ fn backup_of_a_running_zone_can_be_put_in_its_place() {
 
 /// Has every sync of a process fail from now on.
 fn fail_syncs(process: u32) -> Program {
+    let calls = ["-e", "inject=fsync,fdatasync:error=EIO"];
+    inject(process, &["-e", "trace=fsync,fdatasync"], &calls)
+}
+
+/// Has every write of a process to this file fail from now on.
+fn fail_writes(process: u32, file: &Path) -> Program {
+    let calls = ["-e", "inject=pwrite64,write:error=EIO"];
+    let file = file.to_str().unwrap();
+    inject(process, &["-P", file, "-e", "trace=pwrite64,write"], &calls)
+}
+
+/// Has system calls of a process fail from now on.
+fn inject(process: u32, which: &[&str], calls: &[&str]) -> Program {
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"]);
-    strace.args(["-e", "inject=fsync,fdatasync:error=EIO"]);
+    strace.args(["-f", "-o", "/dev/null"]);
+    strace.args(which).args(calls);
     strace.args(["-p", &process.to_string()]);
     let strace = strace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     assert!(strace.is_ok(), "strace is missing: ./test.sh installs it");
@@ -83,6 +97,73 @@ fn failed_sync_ends_the_process_with_its_own_exit_code() {
     let zone = Zone::up_in(folder, |command| command.args(ANY));
     assert!(tasks(&zone) >= 1);
     zone.json(&["ask", "echo again"]);
+    assert_eq!(zone.stop().code, Some(0));
+}
+
+#[test]
+fn failed_write_to_the_log_ends_the_process_when_the_rest_of_the_disk_is_fine() {
+    let zone = Zone::up();
+    zone.json(&["ask", "echo kept"]);
+    let log = zone.folder().join(".interzone/interzone.db-wal");
+    let strace = fail_writes(zone.process(), &log);
+    let run = zone.run(&["ask", "echo lost"]);
+    assert_ne!(run.code, Some(0), "{run:?}");
+    let (run, folder) = zone.wait_and_keep();
+    drop(strace);
+    assert_eq!(run.code, Some(6), "{run:?}");
+    assert!(run.stderr.contains("the store failed"), "{run:?}");
+    let zone = Zone::up_in(folder, |command| command.args(ANY));
+    assert_eq!(tasks(&zone), 1);
+    assert_eq!(zone.stop().code, Some(0));
+}
+
+/// Runs the program under a small file system of memory, in a mount namespace that ends with it. Nothing if the
+/// machine does not allow that.
+fn on_a_small_disk(folder: &Path, script: &str) -> Option<String> {
+    let ways: [&[&str]; 2] = [
+        &["--mount", "sh"],
+        &["--user", "--map-root-user", "--mount", "sh"],
+    ];
+    let small = folder.join("small");
+    fs::create_dir(&small).unwrap();
+    let script = format!("mount -t tmpfs -o size=$SIZE none small || exit 77\n{script}");
+    for way in ways {
+        let ran = Command::new("unshare")
+            .args(way)
+            .args(["-c", &script])
+            .current_dir(folder)
+            .env("SIZE", "128k")
+            .env("INTERZONE", env!("CARGO_BIN_EXE_interzone"))
+            .output()
+            .unwrap();
+        if ran.status.code() != Some(77) && !ran.stdout.is_empty() {
+            return Some(String::from_utf8(ran.stdout).unwrap());
+        }
+    }
+    None
+}
+
+#[test]
+fn backup_to_a_full_disk_names_the_file_and_leaves_nothing() {
+    let zone = Zone::up();
+    for _ in 0..4 {
+        zone.json(&["ask", &format!("echo {}", "x".repeat(50_000))]);
+    }
+    let script = r#""$INTERZONE" backup --folder .interzone small/copy.db 2>&1; echo "code $?"; ls -A small"#;
+    let Some(said) = on_a_small_disk(zone.folder(), script) else {
+        return;
+    };
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "error: the backup was not made: there is no room for small/copy.db: free some space there, or name a \
+             file on another disk",
+            "code 1"
+        ]
+    );
+    // The zone has room, and goes on.
+    zone.json(&["ask", "echo on"]);
     assert_eq!(zone.stop().code, Some(0));
 }
 

@@ -19,7 +19,8 @@ pub struct ChildLimits {
 
 /// Limits this process for the rest of its life.
 ///
-/// Linux enforces all limits, and a limit that it does not accept is an error. Other Unix systems do not
+/// Linux enforces all limits, and a limit that it does not accept is an error. Beside them it refuses names of files,
+/// sockets and programs, as far as the kernel can. Other Unix systems do not
 /// know all of them (macOS does not bound the address space): those that they accept are used. Elsewhere
 /// there are none, and the parent bounds time and output alone.
 ///
@@ -29,6 +30,9 @@ pub struct ChildLimits {
 pub fn confine(limits: &ChildLimits) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+    // Before the limits: entering it takes a descriptor for a moment.
+    #[cfg(target_os = "linux")]
+    super::sandbox::Sandbox::enter();
     // With 0, 1 and 2 open, a limit of 3 descriptors leaves none for a file or a socket. The hard limit of
     // the processor is one second later than the soft one, whose signal tells the parent the reason.
     let wanted = [

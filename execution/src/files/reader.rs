@@ -6,6 +6,7 @@
 
 mod process;
 mod slots;
+mod start;
 #[cfg(test)]
 mod tests;
 
@@ -208,10 +209,7 @@ impl FileReader {
         };
         let Some(_slot) = self.slots.acquire(owner).await else {
             tracing::warn!("file refused: the queue of files to read is full");
-            return Err(Fault::new(
-                ErrorWord::ExtractionFailed,
-                "too many files are being read: send it again later",
-            ));
+            return Err(Fault::reader_unavailable());
         };
         let answer = match &self.place {
             Place::Child(program) => program.run(&request, &bytes).await,
@@ -238,6 +236,7 @@ impl Ending {
                 "the file took too long to be read",
             ),
             Self::Failed => unexpected(rules),
+            Self::NotStarted => Fault::reader_unavailable(),
         }
     }
 }

@@ -270,6 +270,14 @@ impl Fault {
         }
     }
 
+    /// The zone cannot read any file at the moment; nothing is known of this one.
+    pub(crate) fn reader_unavailable() -> Self {
+        Self::new(
+            ErrorWord::FileReaderUnavailable,
+            "file reading is temporarily unavailable: try again in a minute",
+        )
+    }
+
     /// The same in this language.
     pub fn told(&self, language: Language) -> String {
         match language {
@@ -287,6 +295,9 @@ const fn in_japanese(word: ErrorWord) -> &'static str {
         | ErrorWord::UnsupportedImageType
         | ErrorWord::UnsupportedType => "対応していない形式か、内容が形式と一致しません",
         ErrorWord::ExtractionFailed => "内容を読み取れません（破損の可能性があります）",
+        ErrorWord::FileReaderUnavailable => {
+            "現在ファイルを読み取れません。1分ほど待ってからもう一度お試しください"
+        }
         ErrorWord::FileEncrypted => "パスワードで保護されています",
         ErrorWord::AttachmentDownloadFailed | ErrorWord::DownloadFailed => {
             "取得できませんでした。もう一度アップロードしてください"

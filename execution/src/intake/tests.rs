@@ -243,6 +243,40 @@ async fn what_cannot_be_fetched_is_told_by_its_own_word() {
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 }
 
+#[tokio::test(start_paused = true)]
+async fn fetching_all_files_of_a_message_ends_after_sixty_seconds() {
+    // Connections are accepted by the system and never answered.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let intake = intake(silent.local_addr().unwrap());
+    let url = format!("http://{}/a", silent.local_addr().unwrap());
+    let parts = vec![
+        remote("1.txt", "text/plain", &url),
+        remote("2.txt", "text/plain", &url),
+        remote("3.txt", "text/plain", &url),
+        inline("4.txt", "text/plain", b"here"),
+    ];
+    let begun = Instant::now();
+    let prepared = intake.prepare(asked("look", parts)).await.ok().unwrap();
+    // One file alone would take 90 seconds with its three attempts.
+    let taken = begun.elapsed();
+    assert!(
+        (Duration::from_secs(60)..Duration::from_secs(61)).contains(&taken),
+        "{taken:?}"
+    );
+    let skipped: Vec<_> = prepared
+        .skipped
+        .iter()
+        .map(|s| (s.name.as_str(), s.error_code.as_str()))
+        .collect();
+    let failed = "attachment_download_failed";
+    assert_eq!(
+        skipped,
+        [("1.txt", failed), ("2.txt", failed), ("3.txt", failed)]
+    );
+    // What came with the message is taken all the same.
+    assert_eq!(prepared.turn.message.parts().len(), 2);
+}
+
 #[tokio::test]
 async fn no_address_leads_inside() {
     let intake = intake_to(Vec::new(), rules());

@@ -31,32 +31,63 @@ impl Workspace {
             bytes: None,
             shares: Vec::new(),
             stub: false,
+            is_dropped: false,
+            number,
             ticket: format!("{}-{number}", uuid::Uuid::new_v4().simple()),
         };
-        if self.files.len() >= KEPT {
-            self.files.pop_first();
+        if self.files.len() >= KEPT
+            && let Some(oldest) = self.oldest_file(|_| true)
+        {
+            self.files.remove(&oldest);
         }
         self.files.entry(id).or_insert(file)
     }
 
-    /// Keeps the bytes of a file, if there is room and they are as many as were announced.
+    fn oldest_file(&self, is_meant: impl Fn(&File) -> bool) -> Option<String> {
+        let files = self.files.values().filter(|file| is_meant(file));
+        let oldest = files.min_by_key(|file| file.number);
+        oldest.map(|file| file.id.clone())
+    }
+
+    /// Drops the bytes of the oldest files until there is room for so many more.
+    fn make_room(&mut self, length: usize) {
+        loop {
+            let stored = self.files.values().filter_map(|file| file.bytes.as_ref());
+            let stored: usize = stored.map(Bytes::len).sum();
+            if stored.saturating_add(length) <= self.file_bytes {
+                return;
+            }
+            let oldest = self.oldest_file(|file| file.bytes.is_some());
+            let Some(file) = oldest.and_then(|id| self.files.get_mut(&id)) else {
+                return;
+            };
+            file.bytes = None;
+            file.is_dropped = true;
+        }
+    }
+
+    /// Keeps the bytes of a file, if they are as many as were announced. The oldest files make room for it.
     pub(crate) fn upload(
         &mut self,
         id: &str,
         ticket: &str,
         bytes: Bytes,
     ) -> Result<(), &'static str> {
-        let stored = self.files.values().filter_map(|file| file.bytes.as_ref());
-        let stored: usize = stored.map(Bytes::len).sum();
-        if stored.saturating_add(bytes.len()) > self.file_bytes {
-            return Err("no room for more files in this workspace");
-        }
         let file = self.files.get_mut(id).filter(|file| file.ticket == ticket);
         let file = file.ok_or("no such upload")?;
         if file.length != bytes.len() {
             return Err("length mismatch");
         }
-        file.bytes = Some(bytes);
+        if bytes.len() > self.file_bytes {
+            return Err("the file is larger than all files of this workspace may be together");
+        }
+        // An upload that is repeated takes the place of the first.
+        file.bytes = None;
+        self.make_room(bytes.len());
+        if let Some(file) = self.files.get_mut(id) {
+            file.bytes = Some(bytes);
+            file.is_dropped = false;
+        }
         Ok(())
     }
 
@@ -152,6 +183,9 @@ pub(super) fn complete(workspace: &mut Workspace, caller: &Caller, args: &Args) 
 pub(super) fn info(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
     caller.need("files:read")?;
     let file = args.text("file").and_then(|id| workspace.files.get(id));
+    if file.is_some_and(|file| file.is_dropped && sees(workspace, file)) {
+        return Err(Refused::new("file_deleted"));
+    }
     let file = file.filter(|file| file.bytes.is_some() && sees(workspace, file));
     let file = file.ok_or(Refused::new("file_not_found"))?;
     let mut told = file.json(&workspace.base, &workspace.team);

@@ -196,7 +196,8 @@ fn files_of(parts: &Parts, body: &Bytes) -> Option<Vec<(String, Bytes)>> {
     let kind = parts.headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let found = multipart::parts(kind, body).ok()?.into_iter();
     let files: Vec<(String, Bytes)> = found
-        .filter_map(|part| Some((part.filename?, body.slice_ref(part.bytes))))
+        // A copy: a slice would keep the whole form in memory for as long as the file.
+        .filter_map(|part| Some((part.filename?, Bytes::copy_from_slice(part.bytes))))
         .collect();
     (!files.is_empty()).then_some(files)
 }

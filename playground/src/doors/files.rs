@@ -109,10 +109,15 @@ fn wanted(workspace: &Workspace, id: &str, token: Option<&str>) -> Option<(Bytes
 pub(super) fn for_people(shared: &Shared, id: &str) -> Response {
     let found = shared.look(|workspace| {
         let file = workspace.file(id)?;
-        Some((file.bytes.clone()?, file.name.clone()))
+        Some((file.bytes.clone(), file.name.clone(), file.is_dropped))
     });
-    let Some((bytes, name)) = found else {
-        return refuse(StatusCode::NOT_FOUND, "no such file");
+    let (bytes, name) = match found {
+        Some((Some(bytes), name, _)) => (bytes, name),
+        Some((None, _, true)) => {
+            let why = "the file was dropped to make room for newer ones";
+            return refuse(StatusCode::GONE, why);
+        }
+        Some((None, _, false)) | None => return refuse(StatusCode::NOT_FOUND, "no such file"),
     };
     let encoded: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let headers = [

@@ -26,6 +26,10 @@ pub struct File {
     pub shares: Vec<(String, String, Option<String>)>,
     /// Slack Connect tells only the id of a file and wants `files.info` to be asked.
     pub stub: bool,
+    /// Its bytes were dropped to make room for newer files.
+    pub is_dropped: bool,
+    /// Which file of the workspace it is, counted from the first.
+    pub(crate) number: u64,
     pub(crate) ticket: String,
 }
 

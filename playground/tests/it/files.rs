@@ -1,7 +1,7 @@
 //! Files up in three steps, down with a token, and shared by people.
 
 use crate::house::{App, Bot, client};
-use interzone_playground::{Upload, seed};
+use interzone_playground::{Playground, PlaygroundOptions, Upload, seed};
 use serde_json::json;
 
 #[tokio::test]
@@ -87,4 +87,42 @@ async fn a_shared_file_is_told_and_needs_a_token() {
     let file = &told["event"]["files"][0];
     assert_eq!(file["file_access"], "check_file_info");
     assert!(file.get("name").is_none());
+}
+
+#[tokio::test]
+async fn oldest_files_are_dropped_when_the_workspace_is_full() {
+    let options = PlaygroundOptions {
+        file_bytes: 10,
+        ..PlaygroundOptions::default()
+    };
+    let playground = Playground::start(options).await.unwrap();
+    let bot = Bot::of(&playground);
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        let upload = Upload {
+            user: seed::ALEX,
+            channel: seed::GENERAL,
+            text: "@interzone read this",
+            files: vec![(format!("{number}.txt"), "12345".into())],
+            ..Upload::default()
+        };
+        let ts = playground.upload(&upload).unwrap();
+        let message = playground.thread(seed::GENERAL, &ts);
+        ids.push(message[0].files[0].clone());
+    }
+    let info = async |id: &str| bot.bad("files.info", &[("file", id)]).await;
+    assert_eq!(info(&ids[0]).await, "file_deleted");
+    for id in &ids[1..] {
+        bot.good("files.info", &[("file", id)]).await;
+    }
+    let large = Upload {
+        user: seed::ALEX,
+        channel: seed::GENERAL,
+        text: "@interzone read this",
+        files: vec![("large.txt".to_owned(), "12345678901".into())],
+        ..Upload::default()
+    };
+    let refused = playground.upload(&large).unwrap_err().to_string();
+    assert!(refused.contains("larger than all files"), "{refused}");
+    bot.good("files.info", &[("file", &ids[2])]).await;
 }

@@ -94,6 +94,8 @@ words! {
     ExtractionFailed = "extraction_failed", codes::DOMAIN, Unreadable;
     /// A file is locked with a password.
     FileEncrypted = "file_encrypted", codes::DOMAIN, Unreadable;
+    /// No file can be read at the moment, for a reason that is not the file's.
+    FileReaderUnavailable = "file_reader_unavailable", codes::DOMAIN, FileReadingUnavailable;
     /// A file could not be made.
     ToolFailure = "tool_failure", codes::DOMAIN, FileNotMade;
     /// The task failed while nobody waited on the line.
@@ -149,6 +151,8 @@ pub enum MessageKey {
     UnsupportedFormat,
     /// A file is damaged or locked.
     Unreadable,
+    /// Files cannot be read at the moment; try again in a minute.
+    FileReadingUnavailable,
     /// A file could not be made; try again.
     FileNotMade,
     /// What went on in the background failed.

@@ -4,7 +4,7 @@
 
 use super::options::PostgresOptions;
 use super::{fault, first_look, schema};
-use crate::backup::{Backup, Draft, failed};
+use crate::backup::{Backup, BackupError, Draft, failed};
 use crate::codec::count;
 use futures_util::TryStreamExt;
 use interzone_hub::ports::StoreError;
@@ -43,7 +43,7 @@ pub async fn backup(
     url: &str,
     options: PostgresOptions,
     to: impl AsRef<Path>,
-) -> Result<Backup, StoreError> {
+) -> Result<Backup, BackupError> {
     let to = to.as_ref();
     let (_, client, _driver) = first_look(url, &options).await?;
     let version = schema::version_of(&client, &options.schema).await?;
@@ -51,7 +51,8 @@ pub async fn backup(
         return Err(StoreError::Unusable(format!(
             "there are no tables in the schema {:?}",
             options.schema
-        )));
+        ))
+        .into());
     }
     let (draft, file) = Draft::begin(to)?;
     let mut dump = Dump {
@@ -65,7 +66,7 @@ pub async fn backup(
     let found = read_back(draft.path()).map_err(|error| failed(to, &error))?;
     if found.as_ref() != Some(&rows) {
         let why = "what is in the file is not what was written".to_owned();
-        return Err(StoreError::Corrupt(why));
+        return Err(StoreError::Corrupt(why).into());
     }
     Ok(Backup {
         schema: count("a version", i64::from(version))?,
@@ -83,7 +84,7 @@ struct Dump<'a> {
 
 impl Dump<'_> {
     /// Writes all of it; answers how many rows each table has.
-    async fn write(&mut self, version: i32) -> Result<Vec<(String, u64)>, StoreError> {
+    async fn write(&mut self, version: i32) -> Result<Vec<(String, u64)>, BackupError> {
         let refused = |error: tokio_postgres::Error| fault::answer(&error);
         self.client.batch_execute(BEGIN).await.map_err(refused)?;
         let tables = self.client.query(TABLES, &[&self.schema]).await;
@@ -135,7 +136,7 @@ impl Dump<'_> {
     }
 
     /// Writes the rows of a table, and looks whether they are all.
-    async fn copy(&mut self, name: &str, columns: &str) -> Result<u64, StoreError> {
+    async fn copy(&mut self, name: &str, columns: &str) -> Result<u64, BackupError> {
         let refused = |error: tokio_postgres::Error| fault::answer(&error);
         let table = quoted(name);
         self.line(&format!("COPY {table} ({columns}) FROM stdin;"))?;
@@ -156,11 +157,11 @@ impl Dump<'_> {
             Ok(rows)
         } else {
             let why = format!("not all rows of {name} were read");
-            Err(StoreError::Corrupt(why))
+            Err(StoreError::Corrupt(why).into())
         }
     }
 
-    fn line(&mut self, text: &str) -> Result<(), StoreError> {
+    fn line(&mut self, text: &str) -> Result<(), BackupError> {
         let written = writeln!(self.out, "{text}");
         written.map_err(|error| failed(self.target, &error))
     }

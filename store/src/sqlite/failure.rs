@@ -4,6 +4,8 @@
 //! well. Nothing that this process knows of its files is reliable then. The next start is: it reads the write-ahead log,
 //! in which all that was acknowledged is, and copies it as a whole.
 
+use super::open::PROBE;
+use crate::backup::with_end;
 use rusqlite::ffi::{
     SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE,
 };
@@ -24,10 +26,8 @@ pub(super) struct Disk {
 impl Disk {
     /// The disk that the database in this file is on.
     pub(super) fn new(database: &Path) -> Self {
-        let mut probe = database.as_os_str().to_owned();
-        probe.push(".probe");
         Self {
-            probe: probe.into(),
+            probe: with_end(database, PROBE),
             failure: Arc::new(watch::Sender::new(None)),
         }
     }
@@ -65,8 +65,12 @@ impl Disk {
         };
         match code.extended_code {
             SQLITE_IOERR_FSYNC | SQLITE_IOERR_DIR_FSYNC | SQLITE_IOERR_TRUNCATE => true,
-            // A write that failed leaves nothing behind. The file may be as long as a limit allows, so another is tried.
-            SQLITE_IOERR_WRITE => self.refuses_writes(),
+            // A write that failed leaves nothing behind. The file may be as long as a limit allows.
+            SQLITE_IOERR_WRITE => match interzone_wal::take_write_error() {
+                Some(kind) => !is_lack_of_room(kind),
+                // It was a write to the database, whose reason is not known, so another file is tried.
+                None => self.refuses_writes(),
+            },
             _ => false,
         }
     }
@@ -84,14 +88,20 @@ impl Disk {
             std::fs::remove_file(&self.probe)
         };
         match write().map_err(|error| error.kind()) {
-            Ok(())
-            | Err(ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge) => {
-                false
-            }
+            Ok(()) => false,
+            Err(kind) if is_lack_of_room(kind) => false,
             Err(kind) => {
                 tracing::error!(%kind, "a file beside the database cannot be written either");
                 true
             }
         }
     }
+}
+
+/// Whether a write that failed for this reason may succeed once something was removed or a limit was raised.
+const fn is_lack_of_room(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }

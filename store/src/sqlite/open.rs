@@ -6,6 +6,7 @@ use super::outbox;
 use super::schema;
 use super::work;
 use super::{Check, SqliteOptions};
+use crate::backup::with_end;
 use crate::statements;
 use interzone_hub::ports::StoreError;
 use rusqlite::config::DbConfig;
@@ -17,28 +18,47 @@ use std::path::{Path, PathBuf};
 /// Statements that are kept ready on each connection: all that there are.
 const STATEMENTS: usize = 160;
 
-/// The lock on a database, held for as long as this lives. It goes with the process, however that
-/// ends; the empty file that carries it stays, because removing it would let two hold it.
+/// What we add to the name of a database for the files beside it.
+pub(super) const OWN_FILES: [&str; 2] = [LOCK, PROBE];
+const LOCK: &str = ".lock";
+/// See [`Disk`](super::failure::Disk).
+pub(super) const PROBE: &str = ".probe";
+
+/// The locks on a database, held for as long as this lives. They go with the process, however that
+/// ends. The empty file beside the database that carries the first stays, because removing it would let two hold it.
 pub(super) struct LockFile {
     _file: File,
+    /// The database itself. Closing it releases all locks that the process has on it, those of the engine too. So
+    /// this is dropped after all connections.
+    _database: Option<File>,
 }
 
 /// A database that is ready for its writer.
 pub(super) struct Opened {
     pub(super) path: PathBuf,
-    pub(super) lock: LockFile,
     pub(super) connection: Connection,
     pub(super) counters: Counters,
+    /// Dropped last: see there.
+    pub(super) lock: LockFile,
 }
 
 /// Opens or makes the database; nothing if another process has it open.
 pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened>, StoreError> {
     let path = whole(path)?;
     let shown = path.display().to_string();
-    let Some(lock) = lock(&path)? else {
+    let Some(file) = lock(&path)? else {
         return Ok(None);
     };
     for_its_owner(&path);
+    let database = match lock_database(&path)? {
+        DatabaseLock::Held => return Ok(None),
+        DatabaseLock::Taken(database) => Some(database),
+        DatabaseLock::None => None,
+    };
+    let lock = LockFile {
+        _file: file,
+        _database: database,
+    };
     let refused = |error: rusqlite::Error| refused(&error, &shown);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
@@ -77,9 +97,9 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened
     let counters = counters(&connection).map_err(refused)?;
     Ok(Some(Opened {
         path,
-        lock,
         connection,
         counters,
+        lock,
     }))
 }
 
@@ -220,9 +240,8 @@ fn for_its_owner(path: &Path) {
 }
 
 /// Takes the lock beside the database; nothing if another process has it.
-fn lock(path: &Path) -> Result<Option<LockFile>, StoreError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
+fn lock(path: &Path) -> Result<Option<File>, StoreError> {
+    let name = with_end(path, LOCK);
     let shown = path.display().to_string();
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(name);
@@ -234,12 +253,44 @@ fn lock(path: &Path) -> Result<Option<LockFile>, StoreError> {
         )),
     })?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(LockFile { _file: file })),
+        Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(StoreError::Unusable(format!(
-            "{shown} cannot be locked ({error}): put it on a local disk"
-        ))),
+        Err(TryLockError::Error(error)) => Err(cannot_be_locked(&shown, &error)),
     }
+}
+
+/// What came of locking a database file.
+enum DatabaseLock {
+    Taken(File),
+    /// Another process has it.
+    Held,
+    /// There is none: the engine says why the file cannot be opened, or the system has no such lock.
+    None,
+}
+
+/// Locks the database file itself, so that it is found to be in use under another name (a hard link), and after the
+/// lock file was removed. On Linux this lock and those of the engine do not concern each other; elsewhere they do, so it
+/// is not taken there.
+fn lock_database(path: &Path) -> Result<DatabaseLock, StoreError> {
+    if !cfg!(target_os = "linux") {
+        return Ok(DatabaseLock::None);
+    }
+    let Ok(file) = File::open(path) else {
+        return Ok(DatabaseLock::None);
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(DatabaseLock::Taken(file)),
+        Err(TryLockError::WouldBlock) => Ok(DatabaseLock::Held),
+        Err(TryLockError::Error(error)) => {
+            Err(cannot_be_locked(&path.display().to_string(), &error))
+        }
+    }
+}
+
+fn cannot_be_locked(path: &str, error: &std::io::Error) -> StoreError {
+    StoreError::Unusable(format!(
+        "{path} cannot be locked ({error}): put it on a local disk"
+    ))
 }
 
 pub(super) fn in_use(path: &str) -> StoreError {

@@ -7,9 +7,9 @@ use crate::make::{
 };
 use interzone_hub::ports::{Store, StoreError};
 use interzone_hub::{IdSource, RandomIds};
-use interzone_store::Backup;
 use interzone_store::postgres::{self, PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{self, SqliteOptions, SqliteStore};
+use interzone_store::{Backup, BackupError};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -107,9 +107,11 @@ fn is_private(path: &Path) {
 }
 
 #[track_caller]
-fn is_refused(made: Result<Backup, StoreError>, words: &str) {
+fn is_refused(made: Result<Backup, BackupError>, words: &str) {
     match made {
-        Err(StoreError::Unusable(why)) => assert!(why.contains(words), "{why}"),
+        Err(BackupError::Store(StoreError::Unusable(why)) | BackupError::Destination(why)) => {
+            assert!(why.contains(words), "{why}");
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -156,6 +158,55 @@ async fn of_what_is_no_store_is_refused() {
     is_refused(sqlite::backup(&good, &nowhere).await, "cannot be made");
     drop(store);
     assert!(!copy.exists());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn is_refused_under_a_name_that_belongs_to_a_database() {
+    let folder = Folder::new("backup");
+    let store = SqliteStore::open(folder.file(), SqliteOptions::default()).await;
+    drop(store.unwrap());
+    let name = folder
+        .file()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let spelled = folder
+        .path()
+        .join("..")
+        .join(folder.path().file_name().unwrap());
+    let listing = || {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    std::os::unix::fs::symlink(&name, folder.path().join("symlink.db")).unwrap();
+    std::fs::hard_link(folder.file(), folder.path().join("link.db")).unwrap();
+    let before = listing();
+    for (path, words) in [
+        (
+            folder.path().join(format!("{name}-journal")),
+            "SQLite gives",
+        ),
+        (folder.path().join(format!("{name}-wal")), "SQLite gives"),
+        (folder.path().join(format!("{name}-shm")), "SQLite gives"),
+        (spelled.join("other.db-JOURNAL"), "SQLite gives"),
+        (spelled.join(format!("{name}.lock")), "belongs to the store"),
+        (
+            spelled.join(format!("{name}.probe")),
+            "belongs to the store",
+        ),
+        (folder.file(), "the store itself"),
+        (spelled.join(&name), "the store itself"),
+        (folder.path().join("symlink.db"), "the store itself"),
+        (folder.path().join("link.db"), "the store itself"),
+    ] {
+        is_refused(sqlite::backup(folder.file(), &path).await, words);
+        assert_eq!(listing(), before, "{}", path.display());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -134,6 +134,7 @@ pub(super) fn nothing_left(question: &Question, ready: &Ready<'_>) -> Option<Err
         Some(LeftOut::NotFetched) => ErrorWord::AttachmentDownloadFailed,
         Some(LeftOut::NotPermitted) => ErrorWord::AccessDenied,
         Some(LeftOut::Unreadable) => ErrorWord::ExtractionFailed,
+        Some(LeftOut::ReadingUnavailable) => ErrorWord::FileReaderUnavailable,
     })
 }
 

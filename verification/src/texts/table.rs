@@ -64,6 +64,10 @@ pub(super) const fn error(key: MessageKey) -> Both {
             "ファイルを読み取れませんでした。破損しているか、パスワードで保護されている可能性があります。",
             "A file could not be read. It may be damaged or protected by a password.",
         ),
+        MessageKey::FileReadingUnavailable => both(
+            "現在ファイルを読み取れません。1 分ほど待ってからもう一度お試しください。",
+            "File reading is temporarily unavailable. Please try again in a minute.",
+        ),
         MessageKey::FileNotMade => both(
             "ファイルを作成できませんでした。もう一度お試しください。",
             "The file could not be created. Please try again.",
@@ -168,6 +172,10 @@ pub(super) fn left_out(language: Language, name: &str, why: LeftOut) -> String {
             "I am not allowed to read files; please contact your administrator",
         ),
         LeftOut::Unreadable => both("読み取れなかったため", "it could not be read"),
+        LeftOut::ReadingUnavailable => both(
+            "現在ファイルを読み取れないため。1 分ほど待ってからもう一度お試しください",
+            "file reading is temporarily unavailable; please try again in a minute",
+        ),
     };
     let reason = reason.in_language(language);
     match language {

@@ -14,6 +14,7 @@ const KEYS: &[MessageKey] = &[
     MessageKey::FileTooLarge,
     MessageKey::UnsupportedFormat,
     MessageKey::Unreadable,
+    MessageKey::FileReadingUnavailable,
     MessageKey::FileNotMade,
     MessageKey::BackgroundFailed,
     MessageKey::AskSomething,
@@ -40,6 +41,7 @@ const REASONS: &[LeftOut] = &[
     LeftOut::NotFetched,
     LeftOut::NotPermitted,
     LeftOut::Unreadable,
+    LeftOut::ReadingUnavailable,
 ];
 
 fn refusals() -> Vec<Refusal> {

@@ -1,8 +1,10 @@
 //! One child process for one file: started, given its request, heard out, and ended.
 
+use super::start::Starter;
 use super::{Answer, InputRules, Request, SUBCOMMAND};
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
@@ -12,25 +14,32 @@ pub(super) enum Ending {
     OutOfMemory,
     OutOfTime,
     Failed,
+    /// There was no child: the zone could not start one.
+    NotStarted,
 }
 
 /// The program whose command reads a file.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     path: PathBuf,
+    starter: Arc<Starter>,
 }
 
 impl Program {
-    pub(super) const fn new(path: PathBuf) -> Self {
-        Self { path }
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            starter: Arc::default(),
+        }
     }
 
     /// Has one file read. Whatever happens, the child is gone afterwards.
     pub(super) async fn run(&self, request: &Request, bytes: &[u8]) -> Result<Answer, Ending> {
         let rules = &request.rules;
-        let mut child = self.start(rules).map_err(|error| {
+        let started = self.starter.start(|| self.start(rules)).await;
+        let mut child = started.map_err(|error| {
             tracing::error!(%error, "file reader cannot be started");
-            Ending::Failed
+            Ending::NotStarted
         })?;
         let exchanged =
             tokio::time::timeout(rules.wall_time(), exchange(&mut child, request, bytes));

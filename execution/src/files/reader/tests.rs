@@ -213,7 +213,27 @@ mod children {
         let bytes = Bytes::from_static(PNG);
         let (owner, rules) = (owner("a"), rules());
         let read = missing.identify(&owner, bytes, ("", ""), &rules).await;
-        assert_eq!(read.unwrap_err().word, ErrorWord::ExtractionFailed);
+        assert_eq!(read.unwrap_err(), Fault::reader_unavailable());
+    }
+
+    // The system refuses to run a program that is open for writing, as it refuses one for want of processes.
+    #[cfg(target_os = "linux")]
+    #[tokio::test(start_paused = true)]
+    async fn file_is_not_blamed_when_its_reader_cannot_be_started() {
+        let good = script("cat > /dev/null; printf '{\"kind\":\"png\"}'");
+        let program = good.folder.path().join("child");
+        let writer = std::fs::OpenOptions::new().append(true).open(program);
+        let begun = tokio::time::Instant::now();
+        let fault = identify(&good, &rules()).await.unwrap_err();
+        assert_eq!(fault.word.name(), "file_reader_unavailable");
+        assert_eq!(
+            fault.text,
+            "file reading is temporarily unavailable: try again in a minute"
+        );
+        assert!(begun.elapsed() > Duration::from_secs(5), "it is retried");
+        drop(writer);
+        tokio::time::resume();
+        assert_eq!(identify(&good, &rules()).await, Ok(Kind::Png));
     }
 
     #[tokio::test]

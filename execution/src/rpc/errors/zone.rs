@@ -208,6 +208,7 @@ const fn sentence(word: ErrorWord) -> &'static str {
         ErrorWord::UnsupportedType => "A type is not supported",
         ErrorWord::ExtractionFailed => "A file could not be read",
         ErrorWord::FileEncrypted => "A file is locked with a password",
+        ErrorWord::FileReaderUnavailable => "File reading is temporarily unavailable; try again",
         ErrorWord::ToolFailure => "A file could not be made",
         ErrorWord::AsyncTaskFailed => "The task failed",
         ErrorWord::PollError => "What came of the task could not be asked",

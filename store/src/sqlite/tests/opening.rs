@@ -44,6 +44,34 @@ async fn a_new_file_is_marked_and_opens_again() {
     assert_eq!(store.task(&task("t").id).await.unwrap(), Some(task("t")));
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn file_in_use_is_refused_under_the_name_of_a_hard_link() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    let link = folder.file().with_file_name("link.db");
+    std::fs::hard_link(folder.file(), &link).unwrap();
+    let second = SqliteStore::open(&link, SqliteOptions::default()).await;
+    refused(second, "in use by another process");
+    store.commit(whole("t")).await.unwrap();
+    store.close().await;
+    let store = SqliteStore::open(&link, SqliteOptions::default()).await;
+    let store = store.unwrap();
+    assert!(store.task(&task("t").id).await.unwrap().is_some());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn file_in_use_is_refused_after_its_lock_file_was_removed() {
+    let folder = Folder::new();
+    let store = folder.open().await;
+    std::fs::remove_file(folder.file().with_file_name("store.db.lock")).unwrap();
+    refused(folder.try_open().await, "in use by another process");
+    store.commit(whole("t")).await.unwrap();
+    store.close().await;
+    folder.open().await.commit(whole("u")).await.unwrap();
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_new_file_is_for_its_owner_alone() {

@@ -7,12 +7,13 @@ use crate::sqlite::fault::{Fault, Outcome, again};
 use crate::sqlite::job::{Counters, Job, Session, Wakes};
 use crate::sqlite::open::mark_clean;
 use crate::sqlite::queue::Taken;
+use interzone_hub::Repeats;
 use interzone_hub::ports::StoreError;
 use interzone_protocol::vocab::TaskId;
 use rusqlite::{Connection, ErrorCode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The most jobs in a group: enough to share a sync among all callers there may be, few enough that
 /// the first does not wait long for the last.
@@ -26,6 +27,9 @@ const IDLE: Duration = Duration::from_millis(500);
 /// How long to wait when there is nothing to do while idle.
 const LONG: Duration = Duration::from_secs(3600);
 
+/// How often the log says that writes are refused. A disk without room refuses every call for as long as it is full.
+pub(super) const REFUSAL_LINES: Duration = Duration::from_secs(5);
+
 type Jobs = Vec<Box<dyn Job>>;
 
 /// The thread's end.
@@ -37,6 +41,8 @@ pub(super) struct Desk {
     cache: Arc<TaskCache>,
     /// The tasks that the present group changes.
     changed: Vec<TaskId>,
+    /// Calls that were refused.
+    refusals: Repeats,
     /// Its copier keeps the database's file open, so this comes after the connection.
     log: Log,
 }
@@ -56,6 +62,7 @@ impl Desk {
             wakes: Wakes::default(),
             cache,
             changed: Vec::new(),
+            refusals: Repeats::new(REFUSAL_LINES),
             log,
         }
     }
@@ -78,7 +85,8 @@ impl Desk {
                 bytes += weight;
                 bytes <= GROUP_BYTES
             };
-            let patience = if self.log.is_copied() { LONG } else { IDLE };
+            let is_done = self.log.is_copied() && self.refusals.is_empty();
+            let patience = if is_done { LONG } else { IDLE };
             match shared
                 .queue
                 .take(&mut jobs, GROUP, patience, |job| fits(job.weight()))
@@ -92,13 +100,16 @@ impl Desk {
                 Taken::Nothing => self.log.copy_while_idle(&self.connection),
                 Taken::End => return,
             }
+            if let Some(calls) = self.refusals.due(Instant::now()) {
+                tracing::warn!(calls, "writes were refused");
+            }
         }
     }
 
     /// Does a group of jobs and answers all of them.
     fn group(&mut self, jobs: &mut Jobs) {
         if let Some(error) = self.log.refuses(&self.connection) {
-            return refuse(jobs, error);
+            return refuse(jobs, error, &mut self.refusals);
         }
         let outside: Jobs = jobs.extract_if(.., |job| job.is_outside()).collect();
         if !jobs.is_empty() {
@@ -117,7 +128,7 @@ impl Desk {
                 }
                 Err(error) => {
                     self.wakes.clear();
-                    refuse(jobs, &error);
+                    refuse(jobs, &error, &mut self.refusals);
                 }
             }
         }
@@ -287,8 +298,11 @@ impl Desk {
 }
 
 /// Tells all of them that nothing was written.
-fn refuse(jobs: &mut Jobs, error: &StoreError) {
-    tracing::warn!(%error, jobs = jobs.len(), "nothing of this group was written");
+fn refuse(jobs: &mut Jobs, error: &StoreError, refusals: &mut Repeats) {
+    let count = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
+    if let Some(calls) = refusals.count(count, Instant::now()) {
+        tracing::warn!(%error, calls, "writes were refused");
+    }
     jobs.drain(..).for_each(|job| job.answer(Err(again(error))));
 }
 

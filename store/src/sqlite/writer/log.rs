@@ -6,12 +6,14 @@
 //! on. So when a log is long and little of it is left, the writer copies that rest itself.
 
 use super::copier::{Copied, Copier};
+use super::desk::REFUSAL_LINES;
 use crate::sqlite::failure::Disk;
 use crate::sqlite::fault::Fault;
+use interzone_hub::Repeats;
 use interzone_hub::ports::StoreError;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
@@ -47,6 +49,8 @@ pub(super) struct Log {
     /// Why it could not be copied. Until it can be, nothing is added to it: a log that takes all the
     /// room there is would leave none for the copy, and never get shorter.
     stuck: Option<StoreError>,
+    /// Copies that failed.
+    failed_copies: Repeats,
     /// Whether the disk has failed. Something that counts as copied may not be on it: the engine would not copy
     /// that again, and forget the log. So nothing is copied any more; the next start copies all of it.
     failed: bool,
@@ -74,6 +78,7 @@ impl Log {
             unchecked: 0,
             uncopied: true,
             stuck: None,
+            failed_copies: Repeats::new(REFUSAL_LINES),
             failed: false,
             room: i64::MAX,
             next_rest: 0,
@@ -238,9 +243,11 @@ impl Log {
         self.warn();
     }
 
-    fn warn(&self) {
-        if let Some(error) = &self.stuck {
-            tracing::warn!(%error, "the log could not be copied into the database");
+    fn warn(&mut self) {
+        if let Some(error) = &self.stuck
+            && let Some(attempts) = self.failed_copies.count(1, Instant::now())
+        {
+            tracing::warn!(%error, attempts, "the log could not be copied into the database");
         }
     }
 

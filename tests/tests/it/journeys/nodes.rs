@@ -6,6 +6,7 @@ use super::soon;
 use super::streams::{in_order, logged, told};
 use super::watching::Event;
 use super::zone::{Setup, World, Zone, free_port};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -178,6 +179,79 @@ async fn one_of_two_nodes_dies_under_load_and_nothing_is_lost() {
             let heard = live.get(run).map(String::as_str).unwrap_or_default();
             assert!(heard.starts_with(text.as_str()), "{id}: {live:?} {kept:?}");
         }
+    }
+}
+
+/// The text that the log of a task holds of each run.
+async fn kept_text(zone: &Zone, token: &str, id: &str) -> BTreeMap<String, String> {
+    let replay = zone.watch(token, &format!("tasks/{id}"), Some(0)).await;
+    told(&replay.rest().await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn suspended_node_writes_nothing_after_another_took_its_runs_over() {
+    let world = World::new().await;
+    let node = |name: &'static str| {
+        on_postgres(Setup::new(), "suspended")
+            .set("execution.node", name)
+            .start_in(world.clone())
+    };
+    let first = node("first").await;
+    let token = first.token("anna");
+    // Ten seconds each: longer than it takes to see them run, and their time is over when the node goes on.
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(first.create(&token, "demo", "stream 500").await);
+    }
+    // Text that has a place is in the log; it may have been shown before.
+    let is_logged_text = |event: &Event| event.name == "interzone.task.text" && event.id.is_some();
+    let mut first_runs = Vec::new();
+    for id in &ids {
+        let mut watch = first.watch(&token, &format!("tasks/{id}"), None).await;
+        let seen = watch.until(is_logged_text).await;
+        first_runs.push(seen.last().unwrap().params()["run"].clone());
+    }
+    first.suspend();
+
+    let second = node("second").await;
+    // What was kept of a first run is whole in the log when the text of the second follows it.
+    let mut kept_before = Vec::new();
+    for (id, run) in ids.iter().zip(&first_runs) {
+        let mut watch = second.watch(&token, &format!("tasks/{id}"), Some(0)).await;
+        let seen = watch
+            .until(|event| is_logged_text(event) && event.params()["run"] != *run)
+            .await;
+        let text = told(&seen).remove(&run.to_string()).unwrap_or_default();
+        kept_before.push(text);
+    }
+    first.resume();
+
+    let mut results = Vec::new();
+    for ((id, run), before) in ids.iter().zip(&first_runs).zip(&kept_before) {
+        let task = second.finished(&token, id).await;
+        assert_eq!(task["status"], "COMPLETED", "{task:#}");
+        let messages = task["messages"].as_array().unwrap();
+        let answers = messages.iter().filter(|said| said["role"] == "agent");
+        assert_eq!(answers.count(), 1, "one answer: {task:#}");
+        let kept = kept_text(&second, &token, id).await;
+        assert_eq!(kept.len(), 2, "two runs: {kept:?}");
+        let after = &kept[&run.to_string()];
+        assert_eq!(
+            after, before,
+            "the first run grew after the node was resumed"
+        );
+        results.push((task, kept));
+    }
+    // The resumed node gave its runs up, sees the results of the other, and works on.
+    assert_eq!(
+        first
+            .finished(&token, &first.create(&token, "demo", "echo on").await)
+            .await["status"],
+        "COMPLETED"
+    );
+    for (id, (task, kept)) in ids.iter().zip(&results) {
+        assert_eq!(&first.task(&token, id).await, task);
+        assert_eq!(&kept_text(&first, &token, id).await, kept);
     }
 }
 

@@ -252,6 +252,12 @@ async fn fr_004_work_that_fails_is_an_error_with_a_code_of_the_contract() {
             "extraction_failed",
             public,
         ),
+        (
+            "word file_reader_unavailable",
+            -32000,
+            "file_reader_unavailable",
+            public,
+        ),
         ("word tool_failure", -32000, "tool_failure", public),
         (
             "word async_task_failed",
