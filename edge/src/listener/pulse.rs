@@ -1,15 +1,17 @@
 //! The signs of life of every connection, and the sweep that reads them. A connection writes a few
 //! numbers as it goes; whether they are good is judged here alone.
 
+mod seen;
 #[cfg(test)]
 mod tests;
 
 use super::heads::HeadMeter;
-use super::transfer::{Checked, Pace, Transfer};
+use super::transfer::Transfer;
 use super::unread_answers::UnreadAnswers;
 use crate::budget::AddressPrefix;
 use crate::limits::HttpLimits;
 use futures_util::task::AtomicWaker;
+use seen::Seen;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -230,17 +232,6 @@ impl Drop for Running {
     }
 }
 
-/// A pulse, and what the sweep remembers of it.
-struct Seen {
-    pulse: Arc<Pulse>,
-    begun: u32,
-    quiet_since: Option<Instant>,
-    head_since: Option<Instant>,
-    /// Since when a header block of HTTP/2 is open.
-    block_since: Option<Instant>,
-    pace: Pace,
-}
-
 /// How many were ended by a sweep because what was sent was not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stalled {
@@ -276,15 +267,7 @@ impl Pulses {
         let mut list = self.lock();
         let order = list.order.unwrap_or(Order::Go);
         let pulse = Arc::new(Pulse::new(order));
-        let seen = Seen {
-            pulse: Arc::clone(&pulse),
-            begun: 0,
-            quiet_since: None,
-            head_since: None,
-            block_since: None,
-            pace: Pace::default(),
-        };
-        list.seen.insert(id, seen);
+        list.seen.insert(id, Seen::new(&pulse));
         Entry {
             id,
             pulse,
@@ -324,94 +307,6 @@ impl Pulses {
             stalled.connections += u64::from(pulse.give(Order::Cut));
         }
         stalled
-    }
-}
-
-/// What a check of the streams of a connection found.
-#[derive(Default)]
-struct Streams {
-    /// There is one that only the end of the connection ends.
-    out_of_reach: bool,
-    /// The memory of small answers that are not read.
-    unread: u64,
-}
-
-impl Seen {
-    /// Whether the other side has read too little of what the connection sends.
-    fn is_unread(&mut self, limits: &HttpLimits, now: Instant) -> bool {
-        if !self.pulse.blocked.load(Ordering::Relaxed) {
-            self.pace.rest();
-            return false;
-        }
-        let written = self.pulse.written.load(Ordering::Relaxed);
-        self.pace.is_stalled(written, limits.stall, now)
-    }
-
-    /// Resets the streams whose responses are not read for too long.
-    fn check_streams(
-        &self,
-        limits: &HttpLimits,
-        now: Instant,
-        transfers: &mut Vec<Arc<Transfer>>,
-        stalled: &mut Stalled,
-    ) -> Streams {
-        let mut streams = Streams::default();
-        if !self.pulse.is_multiplexed() {
-            return streams;
-        }
-        // The last owner of a transfer removes it from this very list, so none is dropped under its lock.
-        transfers.extend(
-            self.pulse
-                .lock_transfers()
-                .values()
-                .filter_map(Weak::upgrade),
-        );
-        for transfer in transfers.drain(..) {
-            match transfer.check(limits.stall, now) {
-                Checked::Moves => streams.unread += transfer.unread(now),
-                Checked::Reset => stalled.streams += 1,
-                Checked::OutOfReach => streams.out_of_reach = true,
-            }
-        }
-        streams
-    }
-
-    fn judge(&mut self, limits: &HttpLimits, now: Instant) -> Order {
-        let pulse = &self.pulse;
-        let since = |moment: Instant| now.saturating_duration_since(moment);
-        let begun = pulse.begun.load(Ordering::Relaxed);
-        let has_new = std::mem::replace(&mut self.begun, begun) != begun;
-        // It keeps out every other frame, whatever else runs on the connection.
-        if has_new || !pulse.heads.is_block_open() {
-            self.block_since = None;
-        } else if since(*self.block_since.get_or_insert(now)) >= limits.header_time {
-            return Order::Cut;
-        }
-        if !pulse.is_driven() || !pulse.is_idle() {
-            self.quiet_since = None;
-            self.head_since = None;
-            return Order::Go;
-        }
-        if has_new {
-            self.quiet_since = None;
-            self.head_since = None;
-        }
-        let quiet = since(*self.quiet_since.get_or_insert(now));
-        let reading = pulse.reading.load(Ordering::Relaxed) && !pulse.is_multiplexed();
-        if reading || begun == 0 {
-            let head = since(*self.head_since.get_or_insert(now));
-            if head >= limits.header_time {
-                return Order::Cut;
-            }
-        } else {
-            self.head_since = None;
-        }
-        match quiet {
-            // It was asked to close and has had its time to do so.
-            quiet if quiet >= limits.idle.saturating_add(limits.header_time) => Order::Cut,
-            quiet if quiet >= limits.idle => Order::Close,
-            _ => Order::Go,
-        }
     }
 }
 

@@ -1,8 +1,10 @@
+//! What counts of unfinished heads, and who is closed, by a clock of the test's own.
+
 use super::*;
 use crate::budget::Shares;
 use crate::limits::HttpLimits;
 use crate::listener::addresses::Entered;
-use crate::listener::pulse::{Entry, Pulses, Running};
+use crate::listener::pulse::{Entry, Order, Pulses, Running};
 use std::task::Waker;
 
 const SECOND: Duration = Duration::from_secs(1);
