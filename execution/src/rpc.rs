@@ -11,6 +11,7 @@ mod context;
 mod dispatch;
 mod door;
 pub(crate) mod errors;
+mod explain;
 mod known;
 mod lifted;
 mod pairs;
@@ -30,12 +31,12 @@ use bytes::Bytes;
 use called::Called;
 use content::{Content, Writing};
 use door::Door;
-use errors::{Fault, WireError, finished_at, to_wire};
+use errors::{Fault, WireError};
+use explain::explained;
 use futures_util::FutureExt;
 use interzone_edge::budget::{Reservation, ShareKey};
 use interzone_edge::listener::Peer;
 use interzone_edge::request::{Correlation, TraceParent};
-use interzone_hub::HubError;
 use interzone_jsonrpc::{
     ErrorCode, Item, Message, Parsed, RawJson, Request, RequestId, Response, parse,
 };
@@ -377,32 +378,4 @@ async fn limited(
         return Err(errors::too_fast(fast.retry_after, fast.limit).into());
     }
     dispatch::call(cx, name, params).await
-}
-
-/// The hub's refusal in the words of the dialect, with what else helps the caller.
-async fn explained(cx: &Context<'_>, error: &HubError) -> WireError {
-    if let HubError::Store(cause) = error {
-        store_errors::log(cx, cause);
-    }
-    let dialect = cx.dialect();
-    let mut wire = to_wire(error, dialect);
-    match error {
-        HubError::TaskFinished { id, state } if dialect == Dialect::Acp => {
-            let task = cx.hub().task(cx.caller, id).await.ok();
-            wire = finished_at(wire, *state, task.and_then(|task| task.finished_at));
-        }
-        HubError::TaskNotFound(_) if dialect == Dialect::Acp => {
-            wire = wire.and("timestamp", cx.hub().now().to_string());
-        }
-        HubError::Invalid { field: what, .. }
-        | HubError::TooLarge { what, .. }
-        | HubError::TooMany { what, .. } => {
-            let place = cx.method.get().map(|method| dispatch::place(*method, what));
-            if let Some(Some(place)) = place {
-                wire = wire.and("field", place);
-            }
-        }
-        _ => {}
-    }
-    wire
 }

@@ -12,18 +12,22 @@
 
 mod commit;
 mod pair;
+mod quota;
 mod record;
 mod store;
 mod talk;
+mod task_read;
 
 pub use commit::{ClaimKey, Commit, EventRow, Fence, Op};
 pub use pair::{Pair, PairQuery, PairStore};
+pub use quota::QuotaStore;
 pub use record::{Record, RecordStore};
 pub use store::{
-    DeadLetterQuery, OutboxClaim, OutboxStore, QuotaStore, Store, StreamStore, SubscriptionQuery,
-    TaskRead, TaskStore, TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
+    DeadLetterQuery, OutboxClaim, OutboxStore, Store, StreamStore, SubscriptionQuery, TaskStore,
+    TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
 };
 pub use talk::{Conversations, TalkStore};
+pub use task_read::TaskRead;
 
 use interzone_protocol::vocab::SubscriptionId;
 

@@ -1,15 +1,16 @@
 //! What a store reads and writes, one trait for each concern. The rules that hold for all of them
 //! stand above, in `ports`.
 
-use super::{Commit, Fence, PairStore, RecordStore, StoreError, TalkStore, Wake};
+use super::{
+    Commit, Fence, PairStore, QuotaStore, RecordStore, StoreError, TalkStore, TaskRead, Wake,
+};
 use crate::event::{Event, Subject};
 use crate::fairness::{RunShares, WorkOwner};
 use crate::outbox::{Carried, OutboxEntry, Settlement};
 use crate::packed::{BlobId, BlobText, Packed};
-use crate::quota::{Charge, Rate};
 use crate::retention::{Purged, Retention};
 use crate::stream::{Stream, StreamQuery};
-use crate::task::{Push, Task, TaskQuery, WholeTask};
+use crate::task::{Push, Task, TaskQuery};
 use crate::topic::{Acked, SignalDelivery, Subscription, SubscriptionState};
 use async_trait::async_trait;
 use interzone_protocol::vocab::{
@@ -18,30 +19,10 @@ use interzone_protocol::vocab::{
 };
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
 
 type Result<T> = std::result::Result<T, StoreError>;
-
-/// What [`TaskStore::whole_task`] read.
-#[derive(Clone, Debug, PartialEq)]
-pub enum TaskRead {
-    /// The task.
-    Task(Arc<WholeTask>),
-    /// Nothing, for its texts have more bytes than were allowed: so many.
-    Larger(usize),
-}
-
-impl TaskRead {
-    /// The task, if it was read.
-    pub fn into_task(self) -> Option<Arc<WholeTask>> {
-        match self {
-            Self::Task(task) => Some(task),
-            Self::Larger(_) => None,
-        }
-    }
-}
 
 /// Tasks, their logs and all that hangs on them; and the one way to write.
 #[async_trait]
@@ -349,15 +330,6 @@ pub trait TopicStore: Send + Sync {
 
     /// Deliveries that were given up, newest first.
     async fn buried_signals(&self, limit: usize) -> Result<Vec<SignalDelivery>>;
-}
-
-/// Quotas.
-#[async_trait]
-pub trait QuotaStore: Send + Sync {
-    /// Charges a key by the rule of [`Rate::charge`].
-    ///
-    /// **Atomic:** charges of one key, from however many nodes, count one after another.
-    async fn charge(&self, key: &str, rate: Rate, cost: u32, now: Timestamp) -> Result<Charge>;
 }
 
 /// What keeps a store in order.

@@ -111,6 +111,7 @@ async fn principal_with_its_share_in_flight_is_refused_and_others_are_answered()
     let world = world().await;
     let (alice, bob) = (world.token("alice").await, world.token("bob").await);
     let first = send(&world, &alice, &waiting_call("1")).await;
+    until_begun(&world, 1).await;
     let second = send(&world, &alice, &waiting_call("2")).await;
     until_begun(&world, 2).await;
 
