@@ -19,6 +19,7 @@ mod failure;
 mod fault;
 mod first;
 mod job;
+mod lock;
 mod open;
 mod outbox;
 mod pairs;

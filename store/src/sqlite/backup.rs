@@ -1,7 +1,7 @@
 //! A backup of a database that may be in use by another process.
 
-use super::open;
 use super::schema;
+use super::{lock, open};
 use crate::backup::{Backup, BackupError, Draft, SIDE_FILES, destination, no_room, with_end};
 use crate::codec::count;
 use interzone_hub::ports::StoreError;
@@ -75,7 +75,7 @@ fn check_destination(store: &Path, to: &Path) -> Result<(), BackupError> {
         Some(folder.join(path.file_name()?))
     };
     let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
-    let own = open::OWN_FILES.map(|end| place(&with_end(&store, end)));
+    let own = lock::OWN_FILES.map(|end| place(&with_end(&store, end)));
     if own.contains(&place(to)) {
         return Err(destination(format!(
             "{shown} is the name of a file that belongs to the store: name another"

@@ -4,7 +4,7 @@
 //! well. Nothing that this process knows of its files is reliable then. The next start is: it reads the write-ahead log,
 //! in which all that was acknowledged is, and copies it as a whole.
 
-use super::open::PROBE;
+use super::lock::PROBE;
 use crate::backup::with_end;
 use rusqlite::ffi::{
     SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE,

@@ -2,36 +2,21 @@
 //! is written stays.
 
 use super::job::Counters;
+use super::lock::{self, StoreLock};
 use super::outbox;
 use super::schema;
 use super::work;
 use super::{Check, SqliteOptions};
-use crate::backup::with_end;
 use crate::statements;
 use interzone_hub::ports::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 /// Statements that are kept ready on each connection: all that there are.
 const STATEMENTS: usize = 160;
-
-/// What we add to the name of a database for the files beside it.
-pub(super) const OWN_FILES: [&str; 2] = [LOCK, PROBE];
-const LOCK: &str = ".lock";
-/// See [`Disk`](super::failure::Disk).
-pub(super) const PROBE: &str = ".probe";
-
-/// The locks on a database, held for as long as this lives. They go with the process, however that
-/// ends. The empty file beside the database that carries the first stays, because removing it would let two hold it.
-pub(super) struct LockFile {
-    _file: File,
-    /// The database itself. Closing it releases all locks that the process has on it, those of the engine too. So
-    /// this is dropped after all connections.
-    _database: Option<File>,
-}
 
 /// A database that is ready for its writer.
 pub(super) struct Opened {
@@ -39,25 +24,19 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) counters: Counters,
     /// Dropped last: see there.
-    pub(super) lock: LockFile,
+    pub(super) lock: StoreLock,
 }
 
 /// Opens or makes the database; nothing if another process has it open.
 pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened>, StoreError> {
     let path = whole(path)?;
     let shown = path.display().to_string();
-    let Some(file) = lock(&path)? else {
+    let Some(file) = lock::lock_file(&path)? else {
         return Ok(None);
     };
     for_its_owner(&path);
-    let database = match lock_database(&path)? {
-        DatabaseLock::Held => return Ok(None),
-        DatabaseLock::Taken(database) => Some(database),
-        DatabaseLock::None => None,
-    };
-    let lock = LockFile {
-        _file: file,
-        _database: database,
+    let Some(lock) = StoreLock::with_database(file, &path)? else {
+        return Ok(None);
     };
     let refused = |error: rusqlite::Error| refused(&error, &shown);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -237,60 +216,6 @@ fn for_its_owner(path: &Path) {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     // If it cannot be made, the engine will say why.
     drop(options.open(path));
-}
-
-/// Takes the lock beside the database; nothing if another process has it.
-fn lock(path: &Path) -> Result<Option<File>, StoreError> {
-    let name = with_end(path, LOCK);
-    let shown = path.display().to_string();
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).open(name);
-    let file = file.map_err(|error| match error.kind() {
-        std::io::ErrorKind::StorageFull => StoreError::Full,
-        _ => StoreError::Unusable(format!(
-            "the lock beside {shown} cannot be opened ({error}): give this process the right to \
-             write in that folder"
-        )),
-    })?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(cannot_be_locked(&shown, &error)),
-    }
-}
-
-/// What came of locking a database file.
-enum DatabaseLock {
-    Taken(File),
-    /// Another process has it.
-    Held,
-    /// There is none: the engine says why the file cannot be opened, or the system has no such lock.
-    None,
-}
-
-/// Locks the database file itself, so that it is found to be in use under another name (a hard link), and after the
-/// lock file was removed. On Linux this lock and those of the engine do not concern each other; elsewhere they do, so it
-/// is not taken there.
-fn lock_database(path: &Path) -> Result<DatabaseLock, StoreError> {
-    if !cfg!(target_os = "linux") {
-        return Ok(DatabaseLock::None);
-    }
-    let Ok(file) = File::open(path) else {
-        return Ok(DatabaseLock::None);
-    };
-    match file.try_lock() {
-        Ok(()) => Ok(DatabaseLock::Taken(file)),
-        Err(TryLockError::WouldBlock) => Ok(DatabaseLock::Held),
-        Err(TryLockError::Error(error)) => {
-            Err(cannot_be_locked(&path.display().to_string(), &error))
-        }
-    }
-}
-
-fn cannot_be_locked(path: &str, error: &std::io::Error) -> StoreError {
-    StoreError::Unusable(format!(
-        "{path} cannot be locked ({error}): put it on a local disk"
-    ))
 }
 
 pub(super) fn in_use(path: &str) -> StoreError {

@@ -23,7 +23,7 @@ const STEP_AND_MORE: i64 = STEP + 10;
 struct Written {
     connection: Connection,
     log: Log,
-    _lock: open::LockFile,
+    _lock: crate::sqlite::lock::StoreLock,
 }
 
 impl Written {
