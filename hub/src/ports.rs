@@ -15,15 +15,17 @@ mod pair;
 mod record;
 mod store;
 mod talk;
+mod work;
 
 pub use commit::{ClaimKey, Commit, EventRow, Fence, Op};
 pub use pair::{Pair, PairQuery, PairStore};
 pub use record::{Record, RecordStore};
 pub use store::{
     DeadLetterQuery, OutboxClaim, OutboxStore, QuotaStore, Store, StreamStore, SubscriptionQuery,
-    TaskStore, TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
+    TaskStore, TopicStore, Upkeep, WorkStore,
 };
 pub use talk::{Conversations, TalkStore};
+pub use work::{WorkClaim, WorkItem};
 
 use interzone_protocol::vocab::SubscriptionId;
 
