@@ -17,6 +17,7 @@ mod record;
 mod store;
 mod talk;
 mod task_read;
+mod work;
 
 pub use commit::{ClaimKey, Commit, EventRow, Fence, Op};
 pub use pair::{Pair, PairQuery, PairStore};
@@ -24,10 +25,11 @@ pub use quota::QuotaStore;
 pub use record::{Record, RecordStore};
 pub use store::{
     DeadLetterQuery, OutboxClaim, OutboxStore, Store, StreamStore, SubscriptionQuery, TaskStore,
-    TopicStore, Upkeep, WorkClaim, WorkItem, WorkStore,
+    TopicStore, Upkeep, WorkStore,
 };
 pub use talk::{Conversations, TalkStore};
 pub use task_read::TaskRead;
+pub use work::{WorkClaim, WorkItem};
 
 use interzone_protocol::vocab::SubscriptionId;
 

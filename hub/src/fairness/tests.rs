@@ -1,3 +1,5 @@
+//! Turns, shares of run slots and groups of people.
+
 use super::{GROUPS, RunShares, WorkOwner, group_of, group_share, next_turn, principal_share};
 use interzone_protocol::vocab::{AgentId, PrincipalId, Priority};
 

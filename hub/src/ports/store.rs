@@ -3,9 +3,9 @@
 
 use super::{
     Commit, Fence, PairStore, QuotaStore, RecordStore, StoreError, TalkStore, TaskRead, Wake,
+    WorkClaim, WorkItem,
 };
 use crate::event::{Event, Subject};
-use crate::fairness::{RunShares, WorkOwner};
 use crate::outbox::{Carried, OutboxEntry, Settlement};
 use crate::packed::{BlobId, BlobText, Packed};
 use crate::retention::{Purged, Retention};
@@ -14,8 +14,8 @@ use crate::task::{Push, Task, TaskQuery};
 use crate::topic::{Acked, SignalDelivery, Subscription, SubscriptionState};
 use async_trait::async_trait;
 use interzone_protocol::vocab::{
-    AgentId, Artifact, DeliveryId, Message, PrincipalId, SignalId, StreamId, SubscriptionId,
-    TaskId, Timestamp,
+    Artifact, DeliveryId, Message, PrincipalId, SignalId, StreamId, SubscriptionId, TaskId,
+    Timestamp,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -92,41 +92,6 @@ pub trait StreamStore: Send + Sync {
 
     /// Streams, everybody's, ordered by last change, newest first, then by id, highest first.
     async fn streams(&self, query: &StreamQuery) -> Result<Vec<Stream>>;
-}
-
-/// What a worker asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkClaim {
-    /// Who asks; no two nodes have the same name.
-    pub node: String,
-    /// For each agent, how many tasks are wanted.
-    pub wanted: Vec<(AgentId, usize)>,
-    /// The present moment by the caller's clock; see [`Upkeep::leases_end`] for whose clock counts.
-    pub now: Timestamp,
-    /// How long the leases last.
-    pub lease: Duration,
-    /// Claims that this node works at: not claimed again, even if their leases are over.
-    pub running: Vec<u64>,
-    /// How many runs each owner may have, and has: tasks of an owner that may have no more are left to wait, and those
-    /// behind them are claimed.
-    pub shares: RunShares,
-}
-
-/// A task that was claimed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkItem {
-    /// The task.
-    pub task_id: TaskId,
-    /// Who is to do it.
-    pub agent: AgentId,
-    /// Whose it is.
-    pub owner: WorkOwner,
-    /// How often it has been claimed since it was queued, this time included; a claim that was given
-    /// back does not count.
-    pub attempt: u32,
-    /// The number of this claim, which proves it ([`Fence`]). It rises with every
-    /// claim and is never given twice, not even after the task left the queue and came back.
-    pub claim: u64,
 }
 
 /// The queue of tasks, and who is at which.

@@ -4,7 +4,7 @@ use super::moments::{PostgresClock, now_or_server};
 use super::pipeline::{Param, Step};
 use super::talks::note;
 use super::text;
-use super::turns::TakenTurns;
+use super::turns::{QUEUE_WORK, TakenTurns};
 use super::work::AT_ONCE;
 use crate::codec::{column, event_text, flow, message_text, rank, to_text};
 use interzone_hub::ports::{ClaimKey, Commit, Op, StoreError};
@@ -101,20 +101,7 @@ pub(super) fn steps<'a>(
             priority,
             due_at,
         } => vec![step(
-            concat!(
-                "INSERT INTO work (task_id, agent, priority, flow, turn, place, free_at)
-             SELECT id, $2, $3, $7, $8::bigint + greatest($9::bigint,
-                 (SELECT max(turn) FROM work WHERE agent = $2 AND flow = $7),
-                 (SELECT turn - ($10::bigint[])[priority + 1]
-                  FROM work WHERE agent = $2 AND node IS NULL ORDER BY turn, place LIMIT 1)),
-                 nextval('work_places'), CASE WHEN $4::bigint <= 0 THEN $6 ELSE ",
-                now_or_server!("$5"),
-                " + $4::bigint END FROM tasks WHERE id = $1 FOR KEY SHARE
-             ON CONFLICT (task_id) DO UPDATE SET
-                 agent = excluded.agent, priority = excluded.priority, flow = excluded.flow,
-                 turn = excluded.turn, place = excluded.place,
-                 free_at = excluded.free_at, node = NULL, claim = NULL, attempt = 0"
-            ),
+            QUEUE_WORK,
             params![
                 task_id.as_str(),
                 agent.as_str(),

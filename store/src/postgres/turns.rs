@@ -1,8 +1,27 @@
-//! The greatest turns that this node has claimed. A task that is queued stands behind them.
+//! In which turn a task is queued: behind the last of its owner and priority, and behind the greatest turn that was
+//! claimed, as far as this node knows it.
 
+use super::moments::now_or_server;
 use interzone_protocol::vocab::AgentId;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+
+/// Puts a task into the queue. Where this node has claimed nothing yet, the task that waits with the least turn shows how
+/// far the queue is: its turn without its own cost was claimed already.
+pub(super) const QUEUE_WORK: &str = concat!(
+    "INSERT INTO work (task_id, agent, priority, flow, turn, place, free_at)
+     SELECT id, $2, $3, $7, $8::bigint + greatest($9::bigint,
+         (SELECT max(turn) FROM work WHERE agent = $2 AND flow = $7),
+         (SELECT turn - ($10::bigint[])[priority + 1]
+          FROM work WHERE agent = $2 AND node IS NULL ORDER BY turn, place LIMIT 1)),
+         nextval('work_places'), CASE WHEN $4::bigint <= 0 THEN $6 ELSE ",
+    now_or_server!("$5"),
+    " + $4::bigint END FROM tasks WHERE id = $1 FOR KEY SHARE
+     ON CONFLICT (task_id) DO UPDATE SET
+         agent = excluded.agent, priority = excluded.priority, flow = excluded.flow,
+         turn = excluded.turn, place = excluded.place,
+         free_at = excluded.free_at, node = NULL, claim = NULL, attempt = 0"
+);
 
 /// For each agent, the greatest turn that this node has claimed.
 #[derive(Default)]
