@@ -60,10 +60,17 @@ pub fn next_turn(taken: i64, last: Option<i64>, priority: Priority) -> i64 {
     start.saturating_add(turn_cost(priority))
 }
 
+/// Below this many run slots a caller may hold all of them: to keep one of two free would halve what a single caller
+/// gets.
+const SHARED_FROM: usize = 4;
+
 /// How many of these run slots one principal may hold: all but an eighth, which is at least one, so that others find
-/// a slot however long its runs take. Of a single slot it may hold that one.
+/// a slot however long its runs take.
 pub fn principal_share(slots: usize) -> usize {
-    slots.saturating_sub((slots / 8).max(1)).max(1)
+    if slots < SHARED_FROM {
+        return slots.max(1);
+    }
+    slots - (slots / 8).max(1)
 }
 
 /// How many of them one group of a principal's people may hold: the same share of the principal's share.

@@ -31,9 +31,19 @@ fn turns_follow_the_owner_or_what_was_taken_last() {
 }
 
 #[test]
-fn a_share_leaves_an_eighth_and_at_least_one_slot_to_others() {
-    let shares = [0, 1, 2, 3, 8, 16, 256].map(|slots| (principal_share(slots), group_share(slots)));
-    let expected = [(1, 1), (1, 1), (1, 1), (2, 1), (7, 6), (14, 13), (224, 196)];
+fn a_share_of_four_slots_or_more_leaves_an_eighth_and_at_least_one_to_others() {
+    let shares =
+        [0, 1, 2, 3, 4, 8, 16, 256].map(|slots| (principal_share(slots), group_share(slots)));
+    let expected = [
+        (1, 1),
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (3, 3),
+        (7, 6),
+        (14, 13),
+        (224, 196),
+    ];
     assert_eq!(shares, expected);
 }
 

@@ -4,9 +4,9 @@ use crate::source::Source;
 use crate::tree::Finding;
 
 /// Above this a file of the product needs a reason in [`LONG_FILES`].
-const LONG: usize = 400;
+const LONG: usize = 600;
 /// Above this no reason helps.
-const TOO_LONG: usize = 800;
+const TOO_LONG: usize = 1_000;
 
 /// Files of the product between the two limits, each with the reason why it is better in one
 /// piece. The list is checked both ways: a file that has become short must leave it.
@@ -67,13 +67,13 @@ mod tests {
             );
         };
         let listed = &[("hub/src/a.rs", "one table")];
-        check("hub/src/a.rs", 400, &[], 0);
-        check("hub/src/a.rs", 401, &[], 1);
-        check("hub/src/a.rs", 401, listed, 0);
-        check("hub/src/a.rs", 400, listed, 1);
-        check("hub/src/a.rs", 801, listed, 1);
-        check("tests/tests/it/a.rs", 800, &[], 0);
-        check("tests/tests/it/a.rs", 801, &[], 1);
+        check("hub/src/a.rs", 600, &[], 0);
+        check("hub/src/a.rs", 601, &[], 1);
+        check("hub/src/a.rs", 601, listed, 0);
+        check("hub/src/a.rs", 600, listed, 1);
+        check("hub/src/a.rs", 1_001, listed, 1);
+        check("tests/tests/it/a.rs", 1_000, &[], 0);
+        check("tests/tests/it/a.rs", 1_001, &[], 1);
     }
 
     #[test]

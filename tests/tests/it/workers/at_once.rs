@@ -274,10 +274,10 @@ fn of(agent: &str, new: NewTask) -> NewTask {
     NewTask { route, ..new }
 }
 
-/// Two wait, one seat is free for their owner, and another is left while the first of them is being claimed.
+/// Two wait, one seat is free, and another is left while the first of them is being claimed.
 #[tokio::test]
 async fn a_seat_that_is_left_during_a_look_is_not_overlooked() {
-    let mut stage = Stage::new("demo", 3);
+    let mut stage = Stage::new("demo", 2);
     let held = Held::new(&[&stage], seldom("n1")).await;
     held.create(at_once("first")).await;
     stage.begun("first", 1).await;
@@ -309,8 +309,7 @@ async fn a_seat_that_is_left_during_a_look_is_not_overlooked() {
 async fn who_waits_for_a_seat_is_in_nobodys_way() {
     let (mut busy, mut other) = (Stage::new("busy", 1), Stage::new("other", 1));
     let options = WorkerOptions {
-        // One of them is left to other owners.
-        runs: 3,
+        runs: 2,
         lease: Duration::from_secs(3_600),
         ..seldom("n1")
     };
@@ -318,7 +317,7 @@ async fn who_waits_for_a_seat_is_in_nobodys_way() {
     let looks = held.store.hold_looks();
     held.create(of("busy", plain("waits"))).await;
     held.store.is_asked_for("held_look").await;
-    // Another owner's, whose share is its own.
+    // Another owner's, for an owner that holds its share gives the task back at once.
     let first = of("busy", at_once("first"));
     held.hub.create_task(&bob(), first).await.unwrap();
     busy.begun("first", 1).await;
