@@ -87,6 +87,21 @@ impl Intake {
         messages.any(|message| message.parts().iter().any(marked))
     }
 
+    /// The most memory that the attachments take which must be fetched: their content is kept as base64.
+    pub(crate) fn bytes_to_fetch(&self, turn: &Turn) -> usize {
+        let parts = turn.message.parts().iter();
+        let missing = parts.filter(|part| {
+            part.extra().get(ATTACHMENT).is_some()
+                && part.content().is_none()
+                && address(part).is_some()
+        });
+        let largest = self.input.largest();
+        let size = |part: &Part| most_to_fetch(part).min(largest);
+        let bytes = missing.map(size).fold(0, u64::saturating_add);
+        let bytes = bytes.min(self.input.message_bytes);
+        usize::try_from(bytes.div_ceil(3).saturating_mul(4)).unwrap_or(usize::MAX)
+    }
+
     /// Takes the attachments of a turn in, one after another. What was left out before is left out
     /// again, without another look.
     ///
@@ -207,6 +222,7 @@ impl Intake {
         let (bytes, content) = match (content(part)?, address(part)) {
             (Some(bytes), _) => (bytes, part.content().cloned()),
             (None, Some(url)) => {
+                let most = most.min(most_to_fetch(part));
                 let fetched = timeout_at(seats.fetch_until, fetch::fetch(self, &url, most));
                 let bytes = fetched.await.unwrap_or_else(|_| Err(fetch::failed()))?;
                 (bytes, None)
@@ -339,6 +355,17 @@ fn is_there(part: &Part, bytes: &Bytes) -> Result<(), Fault> {
         );
     }
     Ok(())
+}
+
+/// The most that is fetched of a file: twice the size that was declared, and a little more for small ones. Memory is
+/// reserved for that much.
+fn most_to_fetch(part: &Part) -> u64 {
+    const SMALL: u64 = 64 * 1024;
+    // Zero declares nothing.
+    let declared = part.size().filter(|size| *size > 0);
+    declared.map_or(u64::MAX, |size| {
+        size.saturating_mul(2).saturating_add(SMALL)
+    })
 }
 
 fn address(part: &Part) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Memory for answers, reserved before what they are made of is read.
+//! Memory for answers and for what agents are given, reserved before it is read.
 
 use async_trait::async_trait;
 use interzone_edge::budget::{MemoryBudget, Reservation, ShareKey};
@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 /// served one after another then, and need not ask again.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// What one call may read: a part of the memory for answers. Up to 64 KiB need none.
-pub(crate) struct AnswerMemory {
+/// What one call or run may read: a part of a memory budget. Up to 64 KiB need none.
+pub(crate) struct MemoryAccount {
     budget: MemoryBudget,
     key: ShareKey,
     state: Mutex<State>,
@@ -24,7 +24,7 @@ struct State {
     reserved: Option<Reservation>,
 }
 
-impl AnswerMemory {
+impl MemoryAccount {
     pub(crate) fn new(budget: &MemoryBudget, key: ShareKey) -> Self {
         Self {
             budget: budget.clone(),
@@ -75,7 +75,7 @@ enum Lacking {
 }
 
 #[async_trait]
-impl ReadMemory for AnswerMemory {
+impl ReadMemory for MemoryAccount {
     async fn reserve(&self, bytes: usize) -> bool {
         let wanted = self.lock().wanted.saturating_add(bytes);
         let until = Instant::now() + WAIT;
@@ -104,8 +104,8 @@ mod tests {
 
     const PAGE: usize = MemoryBudget::PAGE;
 
-    fn memory(budget: &MemoryBudget, principal: &str) -> AnswerMemory {
-        AnswerMemory::new(budget, ShareKey::Principal(principal.into()))
+    fn memory(budget: &MemoryBudget, principal: &str) -> MemoryAccount {
+        MemoryAccount::new(budget, ShareKey::Principal(principal.into()))
     }
 
     fn budget(pages: usize) -> MemoryBudget {

@@ -19,19 +19,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
-    // Whatever one body may have, the share of one principal has room for it.
     let usual = HttpLimits::default();
     let shares = Shares {
         address: config.address_share,
         principal: config.principal_share,
     };
-    let several = config.principal_share.max(4);
-    let bytes = config.body.saturating_mul(several).max(512 << 20);
-    let memory = || MemoryBudget::with_shares(bytes, shares);
     HttpLimits {
         body: config.body,
-        bodies: memory(),
-        answers: memory(),
+        bodies: memory_budget(config),
+        answers: memory_budget(config),
         shares,
         header_bytes: config.headers,
         handshake: config.handshake_time,
@@ -48,6 +44,18 @@ pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
         heads: u64::try_from(config.heads).unwrap_or(u64::MAX),
         ..usual
     }
+}
+
+/// Memory that callers share, for bodies, for answers or for what agents are given.
+fn memory_budget(config: &LimitsConfig) -> MemoryBudget {
+    let shares = Shares {
+        address: config.address_share,
+        principal: config.principal_share,
+    };
+    // Whatever one body may have, the share of one principal has room for it.
+    let several = config.principal_share.max(4);
+    let bytes = config.body.saturating_mul(several).max(512 << 20);
+    MemoryBudget::with_shares(bytes, shares)
 }
 
 /// Open files that are not connections of callers: stores, files, agents, connections to others.
@@ -132,6 +140,7 @@ pub(super) fn worker_options(
             reader.clone(),
             config.attachments.clone(),
         ))),
+        memory: memory_budget(&config.limits),
         webhooks: CarrierOptions {
             retry: RetryPolicy {
                 attempts: config.webhooks.attempts,

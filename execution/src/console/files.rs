@@ -5,7 +5,7 @@ use super::guard::Visitor;
 use super::layout::{self, Problem, protect};
 use super::{CONTENT_SCOPE, Console};
 use crate::files::safe_name;
-use crate::memory::AnswerMemory;
+use crate::memory::MemoryAccount;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -55,7 +55,7 @@ async fn read(
     of: &str,
     index: usize,
     number: usize,
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<Part, Problem> {
     if !visitor.rights.content {
         return Err(Problem::Needs(CONTENT_SCOPE));
@@ -89,7 +89,7 @@ fn answer(
     visitor: &Visitor,
     part: &Part,
     inline: bool,
-    memory: AnswerMemory,
+    memory: MemoryAccount,
 ) -> Result<Response, Problem> {
     let nothing = || Problem::Nothing("file");
     let kind = part.media_type().unwrap_or("application/octet-stream");

@@ -5,7 +5,7 @@ use super::Console;
 use super::layout::{self, Problem};
 use super::session::{Rights, Session};
 use super::sign_in;
-use crate::memory::AnswerMemory;
+use crate::memory::MemoryAccount;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
@@ -50,8 +50,8 @@ impl Visitor {
     }
 
     /// Memory for what is read for one page.
-    pub(super) fn memory(&self, console: &Console) -> AnswerMemory {
-        AnswerMemory::new(&console.zone.limits.answers, self.share())
+    pub(super) fn memory(&self, console: &Console) -> MemoryAccount {
+        MemoryAccount::new(&console.zone.limits.answers, self.share())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::sse::{self, Frames};
 use super::{Notice, notices};
-use crate::memory::AnswerMemory;
+use crate::memory::MemoryAccount;
 use bytes::Bytes;
 use interzone_edge::body::{self, BodyError};
 use interzone_edge::budget::{Reservation, ShareKey};
@@ -70,7 +70,7 @@ impl Told {
         limits: &HttpLimits,
         share: &ShareKey,
     ) -> Result<Self, Untold> {
-        let memory = AnswerMemory::new(&limits.answers, share.clone());
+        let memory = MemoryAccount::new(&limits.answers, share.clone());
         let notices = notices(hub, event, Some(&memory)).await;
         let notices = notices.map_err(|error| match error {
             HubError::NoMemory => Untold::NoRoom(BodyError::NoRoom),

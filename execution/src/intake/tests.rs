@@ -455,3 +455,28 @@ async fn what_was_left_out_is_added_to_the_answer() {
         .unwrap();
     assert_eq!(*kept.lines.lock().unwrap(), ["streamed", "\nLeft out."]);
 }
+
+#[test]
+fn memory_for_files_to_fetch_goes_by_their_declared_size() {
+    let rules = InputRules::default();
+    let intake = intake_to(Vec::new(), rules.clone());
+    let file = |size: Option<u64>| {
+        let part = remote("a.txt", "text/plain", "https://files.example/a");
+        match size {
+            Some(size) => part.with_size(size),
+            None => part,
+        }
+    };
+    let bytes = |parts| intake.bytes_to_fetch(&asked("look", parts));
+    assert_eq!(bytes(vec![inline("a.txt", "text/plain", b"here")]), 0);
+    // Twice the size and 64 KiB, as base64.
+    assert_eq!(
+        bytes(vec![file(Some(30_000))]),
+        (60_000 + 65_536_usize).div_ceil(3) * 4
+    );
+    let largest = usize::try_from(rules.largest()).unwrap().div_ceil(3) * 4;
+    assert_eq!(bytes(vec![file(None)]), largest);
+    assert_eq!(bytes(vec![file(Some(0))]), largest, "zero declares nothing");
+    let all = usize::try_from(rules.message_bytes).unwrap().div_ceil(3) * 4;
+    assert_eq!(bytes(vec![file(None); 64]), all);
+}

@@ -4,7 +4,7 @@ use super::called::Called;
 use super::errors::Fault;
 use super::lifted::Given;
 use super::{Known, Origin, acp, zone};
-use crate::memory::AnswerMemory;
+use crate::memory::MemoryAccount;
 use crate::zone::Zone;
 use interzone_edge::request::Correlation;
 use interzone_hub::{Caller, Hub};
@@ -28,7 +28,7 @@ pub(crate) struct Context<'z> {
     /// Its params, if they were read before.
     given: Mutex<Option<Given>>,
     /// Memory for what is read for it and for its answer.
-    pub(crate) memory: AnswerMemory,
+    pub(crate) memory: MemoryAccount,
 }
 
 impl<'z> Context<'z> {
@@ -49,7 +49,7 @@ impl<'z> Context<'z> {
             about: OnceLock::new(),
             correlation: OnceLock::new(),
             given: Mutex::new(given),
-            memory: AnswerMemory::new(&zone.limits.answers, known.share()),
+            memory: MemoryAccount::new(&zone.limits.answers, known.share()),
         }
     }
 

@@ -7,7 +7,11 @@ use super::options::{WorkerMetrics, WorkerOptions};
 use super::paper::Paper;
 use crate::agents::{refused, stopped};
 use crate::intake::{Intake, Listener, add_skipped};
-use interzone_hub::{Agent, AgentError, HubError, Outcome, Output, Run, Task, Turn, TurnStart};
+use crate::memory::MemoryAccount;
+use interzone_edge::budget::ShareKey;
+use interzone_hub::{
+    Agent, AgentError, HubError, Outcome, Output, ReadMemory, Run, Task, Turn, TurnStart,
+};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,6 +26,12 @@ const CUT: Duration = Duration::from_secs(1);
 /// The waits between attempts to write: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a task waits in the queue for which there was no memory.
+const MEMORY_WAIT: Duration = Duration::from_secs(1);
+
+/// The code of a run that waits for memory.
+const NO_MEMORY: &str = "no_memory";
 
 /// How runs are attended.
 pub(super) struct Attendant {
@@ -65,9 +75,14 @@ impl Attendant {
     /// Does the work, and answers a word for what came of it.
     async fn work(&self, agent: &Arc<dyn Agent>, run: &Arc<Run>) -> &'static str {
         let task = &run.item().task_id;
-        let turn = match self.persist(|| run.begin()).await {
+        let principal = run.item().owner.principal.as_str().into();
+        // It is kept until the run has ended.
+        let memory = MemoryAccount::new(&self.options.memory, ShareKey::Principal(principal));
+        let memory = Arc::new(memory);
+        let turn = match self.persist(|| run.begin_within(Some(&*memory))).await {
             Ok(TurnStart::Turn(turn)) => *turn,
             Ok(TurnStart::Nothing) => return "nothing",
+            Err(HubError::NoMemory) => return self.postpone(run).await,
             Err(error) => {
                 tracing::warn!(%task, %error, "a run could not be begun");
                 return self.give_back(run).await;
@@ -78,8 +93,10 @@ impl Attendant {
         let (worker, given, output) = (agent.clone(), turn.clone(), paper.clone());
         match &self.options.intake {
             Some(intake) if Intake::concerns(&turn) => {
-                let (intake, run) = (intake.clone(), run.clone());
-                work.spawn(async move { with_files(&intake, &run, worker, given, output).await });
+                let (intake, run, memory) = (intake.clone(), run.clone(), memory.clone());
+                work.spawn(async move {
+                    with_files(&intake, &run, &memory, worker, given, output).await
+                });
             }
             _ => {
                 work.spawn(async move { worker.run(given, output).await });
@@ -100,6 +117,9 @@ impl Attendant {
             First::Ended(Ok(outcome)) => with(beside, self.end(run, &turn, outcome)).await,
             // A run that was stopped has nothing to say any more, whatever it says.
             First::Ended(Err(_)) if run.stop().is_cancelled() => "stopped",
+            First::Ended(Err(error)) if error.code == NO_MEMORY => {
+                with(beside, self.postpone(run)).await
+            }
             First::Ended(Err(error)) => with(beside, self.broke(run, &error)).await,
             First::Stopped => {
                 with(beside, self.part_with(run, &mut work)).await;
@@ -227,7 +247,18 @@ impl Attendant {
     }
 
     async fn give_back(&self, run: &Run) -> &'static str {
-        let given = self.persist(|| run.give_back()).await;
+        self.give_back_for(run, Duration::ZERO).await
+    }
+
+    /// Gives back a run for which there is no memory: those that run give theirs back when they end.
+    async fn postpone(&self, run: &Run) -> &'static str {
+        let item = run.item();
+        tracing::debug!(task = %item.task_id, agent = %item.agent, "run postponed: no memory for its input");
+        self.give_back_for(run, MEMORY_WAIT).await
+    }
+
+    async fn give_back_for(&self, run: &Run, wait: Duration) -> &'static str {
+        let given = self.persist(|| run.give_back_for(wait)).await;
         if let Err(error) = given {
             let task = &run.item().task_id;
             tracing::warn!(%task, %error, "a task could not be given back; it is abandoned");
@@ -244,6 +275,8 @@ impl Attendant {
         let mut wait = FIRST_WAIT;
         loop {
             match attempt().await {
+                // Memory has been waited for already.
+                Err(HubError::NoMemory) => return Err(HubError::NoMemory),
                 Err(error) if may_pass(&error) && Instant::now() + wait < until => {
                     tokio::time::sleep(wait).await;
                     wait = wait.saturating_mul(2).min(LONGEST_WAIT);
@@ -259,11 +292,19 @@ impl Attendant {
 async fn with_files(
     intake: &Intake,
     run: &Run,
+    memory: &MemoryAccount,
     agent: Arc<dyn Agent>,
     turn: Turn,
     output: Arc<dyn Output>,
 ) -> Result<Outcome, AgentError> {
     let stop = turn.stop.clone();
+    let fetched = intake.bytes_to_fetch(&turn);
+    if fetched > 0 && !memory.reserve(fetched).await {
+        return Err(AgentError {
+            code: NO_MEMORY,
+            detail: "there is no memory for its attachments".to_owned(),
+        });
+    }
     let prepared = tokio::select! {
         biased;
         () = stop.cancelled() => return Err(stopped()),

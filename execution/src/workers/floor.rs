@@ -4,7 +4,7 @@
 use super::attend::Attendant;
 use super::options::WorkerOptions;
 use futures_util::FutureExt;
-use interzone_hub::{Agent, Begins, Hub, Run, RunShares, Seat, WorkOwner};
+use interzone_hub::{Agent, Begins, Hub, Run, RunShares, Seat, WorkOwner, principal_share};
 use interzone_protocol::vocab::AgentId;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -98,13 +98,19 @@ impl Floor {
         bell: Arc<Notify>,
         stop: CancellationToken,
     ) -> Arc<Self> {
+        // An agent leaves some runs of the node to the others, however many it may have.
+        let most = match hub.agents().iter().nth(1) {
+            Some(_) => principal_share(options.runs),
+            None => options.runs,
+        };
+        let slots_of = |agent: &Arc<dyn Agent>| agent.info().concurrency.clamp(1, most.max(1));
         let seats = |agent: &Arc<dyn Agent>| Seats {
             agent: agent.clone(),
-            free: Arc::new(Semaphore::new(agent.info().concurrency.max(1))),
+            free: Arc::new(Semaphore::new(slots_of(agent))),
         };
         let slots = hub.agents().iter().map(|agent| {
             let info = agent.info();
-            (info.id.clone(), info.concurrency.max(1))
+            (info.id.clone(), slots_of(agent))
         });
         let shares = RunShares::new(options.runs.max(1), slots);
         Arc::new(Self {

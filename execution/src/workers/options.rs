@@ -1,6 +1,7 @@
 //! How much the workers do at once, how long they wait, and whom they tell.
 
 use crate::intake::Intake;
+use interzone_edge::budget::MemoryBudget;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Retention, RetryPolicy};
 use interzone_protocol::vocab::AgentId;
@@ -42,6 +43,8 @@ pub struct WorkerOptions {
     pub gauges_every: Duration,
     /// Who takes attachments in before an agent gets them; without it they are given as they came.
     pub intake: Option<Arc<Intake>>,
+    /// Memory for what agents are given: the messages of a task and its attachments, while it is worked at.
+    pub memory: MemoryBudget,
 }
 
 impl WorkerOptions {
@@ -76,6 +79,7 @@ impl WorkerOptions {
             sweep_every: Duration::from_secs(60),
             gauges_every: Duration::from_secs(15),
             intake: None,
+            memory: MemoryBudget::default(),
         }
     }
 

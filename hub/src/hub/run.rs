@@ -265,13 +265,21 @@ impl Run {
     /// # Errors
     /// The store did not do it.
     pub async fn give_back(&self) -> Result<bool, HubError> {
+        self.give_back_for(Duration::ZERO).await
+    }
+
+    /// As [`Run::give_back`], to be claimed no sooner than after this time.
+    ///
+    /// # Errors
+    /// The store did not do it.
+    pub async fn give_back_for(&self, wait: Duration) -> Result<bool, HubError> {
         self.stop.cancel();
         let now = self.hub.now();
         let (task_id, claim) = (&self.item.task_id, self.item.claim);
         let held = self
             .hub
             .store()
-            .release_work(task_id, &self.node, claim, Duration::ZERO, now)
+            .release_work(task_id, &self.node, claim, wait, now)
             .await?;
         self.settled();
         Ok(held)

@@ -4,6 +4,7 @@ mod at_hand;
 mod at_once;
 mod clocks;
 pub(crate) mod counting;
+mod memory;
 mod outbox;
 mod programs;
 mod runs;

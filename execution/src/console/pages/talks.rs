@@ -7,7 +7,7 @@ use crate::console::guard::Visitor;
 use crate::console::html::{Html, html};
 use crate::console::layout::{self, Problem, hidden};
 use crate::console::words::{age, badge, moment, number, state_badge};
-use crate::memory::AnswerMemory;
+use crate::memory::MemoryAccount;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::Uri;
@@ -152,7 +152,7 @@ async fn told(
     visitor: &Visitor,
     question: &Question,
     feedback: &[Feedback],
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<Html, Problem> {
     let mut out = Html::new();
     let id = &question.task_id;

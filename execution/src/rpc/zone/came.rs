@@ -3,7 +3,7 @@
 use super::convert::{Asked, artifact_id};
 use super::files::{Candidate, Handed, of_artifact, of_message};
 use crate::files::Language;
-use crate::memory::AnswerMemory;
+use crate::memory::MemoryAccount;
 use crate::rpc::content::Large;
 use crate::rpc::errors::{WireError, zone as errors};
 use crate::zone::Zone;
@@ -39,7 +39,7 @@ pub(super) async fn of(
     caller: &Caller,
     id: &TaskId,
     asked: Option<&Asked>,
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<Came, HubError> {
     let whole = zone.hub.task_packed(caller, id, LATEST, Some(memory));
     told(zone, &*whole.await?, asked, memory).await
@@ -50,7 +50,7 @@ pub(super) async fn told(
     zone: &Zone,
     whole: &WholeTask,
     asked: Option<&Asked>,
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<Came, HubError> {
     let state = match whole.task.state {
         TaskState::Submitted | TaskState::Working => return Ok(Came::Running),
@@ -78,7 +78,7 @@ async fn done(
     whole: &WholeTask,
     state: Option<&str>,
     asked: &Asked,
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<Done, HubError> {
     let task = whole.task.id.as_str();
     let answers = answers(whole);
@@ -155,7 +155,7 @@ fn files<'w>(
 async fn whole_message(
     zone: &Zone,
     packed: &Packed<Message>,
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<Message, HubError> {
     // The files in it are not wanted here, and are most of it.
     let text = |part: &interzone_protocol::vocab::Part| part.kind() == PartKind::Text;
@@ -170,7 +170,7 @@ async fn whole_message(
 async fn words(
     zone: &Zone,
     packed: &Packed<Artifact>,
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<Vec<String>, HubError> {
     let is_text = |part: &&interzone_protocol::vocab::Part| part.kind() == PartKind::Text;
     if packed
@@ -192,7 +192,7 @@ async fn words(
 async fn language(
     zone: &Zone,
     whole: &WholeTask,
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<Language, HubError> {
     let mut others = whole.messages.iter().rev();
     let asked = others.find(|packed| packed.without_large().role() != Role::Agent);
@@ -220,7 +220,7 @@ fn no_answer(language: Language) -> &'static str {
 async fn failed(
     zone: &Zone,
     whole: &WholeTask,
-    memory: &AnswerMemory,
+    memory: &MemoryAccount,
 ) -> Result<WireError, HubError> {
     let status = whole.task.status.as_ref();
     let last = whole.messages.last().map(Packed::without_large);

@@ -3,7 +3,7 @@
 
 use super::convert::artifact_id;
 use crate::files::{Language, Refused, safe_name};
-use crate::memory::AnswerMemory;
+use crate::memory::MemoryAccount;
 use crate::rpc::content::{INLINE, Large};
 use crate::zone::Zone;
 use base64::Engine;
@@ -72,7 +72,7 @@ impl Handed {
         task: &str,
         candidate: &Candidate<'_>,
         language: Language,
-        memory: &AnswerMemory,
+        memory: &MemoryAccount,
     ) -> Result<(), HubError> {
         let kind = media_type(candidate.part);
         let name = candidate.part.filename().unwrap_or(candidate.usual);
@@ -99,7 +99,7 @@ impl Handed {
         zone: &Zone,
         candidate: &Candidate<'_>,
         kind: &str,
-        memory: &AnswerMemory,
+        memory: &MemoryAccount,
     ) -> Result<Result<SharedText, Option<Refused>>, HubError> {
         let rules = &zone.files;
         // What can be refused before the file is read is.
@@ -134,7 +134,7 @@ impl Handed {
         &self,
         zone: &Zone,
         candidate: &Candidate<'_>,
-        memory: &AnswerMemory,
+        memory: &MemoryAccount,
     ) -> Result<Option<(BlobText, usize)>, HubError> {
         let part = candidate.part;
         let is_text =

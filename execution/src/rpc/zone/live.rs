@@ -10,7 +10,7 @@ use super::files::{Handed, of_artifact};
 use super::wait::{Waiting, settles};
 use super::{Answer, Told};
 use crate::files::Language;
-use crate::memory::AnswerMemory;
+use crate::memory::MemoryAccount;
 use crate::rpc::content::{Content, Large};
 use crate::rpc::errors::{Fault, WireError};
 use crate::rpc::record::Line;
@@ -67,7 +67,7 @@ pub(crate) enum Said {
 
 impl Said {
     /// The same with the memory that was reserved for it.
-    fn with_reservation(self, memory: AnswerMemory) -> Self {
+    fn with_reservation(self, memory: MemoryAccount) -> Self {
         let reserved = memory.into_reservation();
         match self {
             Self::Note(note) => Self::Note(note.with_reservation(reserved)),
@@ -223,9 +223,9 @@ impl Live {
     }
 
     /// Memory for what is read for the next message.
-    fn memory(&self, zone: &Zone) -> AnswerMemory {
+    fn memory(&self, zone: &Zone) -> MemoryAccount {
         let principal = Arc::clone(&self.record.identity.principal);
-        AnswerMemory::new(&zone.limits.answers, ShareKey::Principal(principal))
+        MemoryAccount::new(&zone.limits.answers, ShareKey::Principal(principal))
     }
 
     fn note(&mut self, say: impl FnOnce(&mut TaskProgress)) -> Said {

@@ -4,9 +4,12 @@ use super::Run;
 use crate::agent::Turn;
 use crate::error::HubError;
 use crate::hub::draft::Draft;
-use crate::packed::has_address;
+use crate::limits::size_of_parts;
+use crate::memory::ReadMemory;
+use crate::packed::{Packed, has_address};
 use crate::ports::Op;
 use interzone_protocol::vocab::{Message, Role, TaskState};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// What came of beginning a run.
@@ -25,6 +28,18 @@ impl Run {
     /// # Errors
     /// The store did not do it.
     pub async fn begin(&self) -> Result<TurnStart, HubError> {
+        self.begin_within(None).await
+    }
+
+    /// As [`Run::begin`], with memory for what the agent is given reserved before it is read. It must be kept for as
+    /// long as the run lasts.
+    ///
+    /// # Errors
+    /// The store did not do it, or there is no memory.
+    pub async fn begin_within(
+        &self,
+        memory: Option<&dyn ReadMemory>,
+    ) -> Result<TurnStart, HubError> {
         if let Some(turn) = self.newborn_turn() {
             return Ok(TurnStart::Turn(Box::new(turn)));
         }
@@ -57,7 +72,7 @@ impl Run {
             .store()
             .messages(&task.id, 0..task.messages)
             .await?;
-        let mut history = match self.hub.unpack(packed).await {
+        let mut history = match self.unpack_within(packed, memory).await {
             Ok(history) => history,
             // It would be no smaller the next time.
             Err(HubError::TooLarge { .. }) => {
@@ -93,6 +108,38 @@ impl Run {
             attempt,
             stop,
         })))
+    }
+}
+
+impl Run {
+    /// Unpacks the messages of the task. Large contents are counted before they are read, the rest once it is known.
+    async fn unpack_within(
+        &self,
+        packed: Vec<Packed<Message>>,
+        memory: Option<&dyn ReadMemory>,
+    ) -> Result<Vec<Message>, HubError> {
+        let Some(memory) = memory else {
+            return self.hub.unpack(packed).await;
+        };
+        let reserve = async |bytes: usize| match bytes == 0 || memory.reserve(bytes).await {
+            true => Ok(()),
+            false => Err(HubError::NoMemory),
+        };
+        let ids: BTreeSet<_> = packed.iter().flat_map(Packed::blob_ids).collect();
+        let ids: Vec<_> = ids.into_iter().collect();
+        let mut reserved = 0_usize;
+        if !ids.is_empty() {
+            let sizes = self.hub.store().blob_sizes(&ids).await?;
+            reserved = sizes
+                .values()
+                .fold(0, |sum: usize, size| sum.saturating_add(*size));
+            reserve(reserved).await?;
+        }
+        let messages = self.hub.unpack(packed).await?;
+        let size = |message: &Message| size_of_parts(message.parts());
+        let all = messages.iter().map(size).fold(0, usize::saturating_add);
+        reserve(all.saturating_sub(reserved)).await?;
+        Ok(messages)
     }
 }
 

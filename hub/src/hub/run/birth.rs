@@ -8,6 +8,7 @@ use crate::event::Subject;
 use crate::fairness::{RunShares, WorkOwner};
 use crate::hub::Hub;
 use crate::hub::draft::Draft;
+use crate::limits::size_of_parts;
 use crate::packed::has_address;
 use crate::ports::{StoreError, WorkClaim, WorkItem};
 use crate::task::Task;
@@ -84,7 +85,7 @@ impl Hub {
         let wanted = vec![(draft.task.agent.clone(), 1)];
         let claim = self.work_claim(&seat.node, wanted, seat.lease, seat.shares);
         let news = self.inner.bus.listen(&draft.subject());
-        let said = draft.said();
+        let said = draft.said().filter(|said| is_small(said));
         let (tell, told) = oneshot::channel();
         let hub = self.clone();
         let birth: Birth = Box::pin(async move {
@@ -115,6 +116,15 @@ impl Hub {
         let lost = |_| Err(StoreError::InDoubt("the node is leaving".to_owned()));
         told.await.unwrap_or_else(lost)
     }
+}
+
+/// The most bytes of messages that are kept in memory from the commit of a task to the beginning of its run. Larger ones
+/// are read again when there is memory for them.
+const NEWBORN_BYTES: usize = 64 * 1024;
+
+fn is_small(messages: &[Message]) -> bool {
+    let size = |message: &Message| size_of_parts(message.parts());
+    messages.iter().map(size).sum::<usize>() <= NEWBORN_BYTES
 }
 
 impl Run {

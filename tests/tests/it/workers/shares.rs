@@ -4,9 +4,9 @@ use super::counting::Counting;
 use super::{Did, Place, Stage, alice, bob, quick, start};
 use interzone_execution::workers::WorkerOptions;
 use interzone_hub::{
-    Caller, Hub, Limits, NewTask, RandomIds, Registry, SystemClock, Task, WorkOwner,
+    Caller, Hub, Limits, NewTask, RandomIds, Registry, Route, SystemClock, Task, WorkOwner,
 };
-use interzone_protocol::vocab::{ContextId, Message, Priority};
+use interzone_protocol::vocab::{ContextId, Message, PrincipalId, Priority};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,22 +110,62 @@ async fn runs_that_begin_with_their_task_count_against_the_share() {
     assert_eq!(begun(&mut stage, 7).await, counts(&[("alice", 7)]));
 }
 
+fn of(agent: &str, text: &str) -> NewTask {
+    let route = Route {
+        assign_to: Some(agent.to_owned()),
+        ..Route::default()
+    };
+    NewTask {
+        route,
+        ..new(text, false)
+    }
+}
+
+/// Of eight runs of the node an agent has seven, and a caller six of those and seven of all.
 #[tokio::test]
 async fn owner_leaves_slots_of_the_node_to_others() {
     let place = Place::new().await;
-    let (mut one, two) = (Stage::new("one", 16), Stage::new("two", 16));
+    let (mut one, mut two) = (Stage::new("one", 16), Stage::new("two", 16));
     let hub = place.live_hub(vec![one.actor.clone(), two.actor.clone()]);
-    for _ in 0..20 {
-        create(&hub, &alice(), "alice", false).await;
+    for agent in ["one", "two"].repeat(20) {
+        hub.create_task(&alice(), of(agent, "alice")).await.unwrap();
     }
     let options = WorkerOptions {
         runs: 8,
         ..seldom("n1")
     };
     let _workers = start(&hub, options);
-    assert_eq!(begun(&mut one, 7).await, counts(&[("alice", 7)]));
-    create(&hub, &bob(), "bob", false).await;
+    let mut all = 0;
+    while all < 7 {
+        let did = tokio::select! { did = one.next() => did, did = two.next() => did };
+        assert_eq!(did, Did::Begun("alice".to_owned(), 1));
+        all += 1;
+    }
+    hub.create_task(&bob(), of("one", "bob")).await.unwrap();
     assert_eq!(begun(&mut one, 1).await, counts(&[("bob", 1)]));
+}
+
+#[tokio::test]
+async fn agent_leaves_slots_of_the_node_to_other_agents() {
+    let place = Place::new().await;
+    let (mut one, mut two) = (Stage::new("one", 16), Stage::new("two", 16));
+    let hub = place.live_hub(vec![one.actor.clone(), two.actor.clone()]);
+    for owner in [alice(), bob()].iter().cycle().take(40) {
+        hub.create_task(owner, of("one", "long")).await.unwrap();
+    }
+    let options = WorkerOptions {
+        runs: 8,
+        ..seldom("n1")
+    };
+    let _workers = start(&hub, options);
+    assert_eq!(begun(&mut one, 7).await, counts(&[("long", 7)]));
+    hub.create_task(&carol(), of("two", "carol")).await.unwrap();
+    assert_eq!(begun(&mut two, 1).await, counts(&[("carol", 1)]));
+    assert!(one.nothing_more());
+}
+
+fn carol() -> Caller {
+    Caller::new(PrincipalId::new("carol").unwrap())
 }
 
 /// In this test the conversation is named after the person.
