@@ -5,7 +5,7 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
-use super::heads::HeadMeter;
+use super::heads::{HeadMeter, Use};
 use super::transfer::Transfer;
 use super::unread_answers::UnreadAnswers;
 use crate::budget::AddressPrefix;
@@ -122,7 +122,11 @@ impl Pulse {
 
     /// Brings up to date what is counted of heads that are unfinished.
     pub(super) fn settle_heads(&self) {
-        self.heads.settle(self.is_idle());
+        self.heads.settle(match () {
+            () if self.is_idle() => Use::Idle,
+            () if self.is_multiplexed() => Use::Multiplexed,
+            () => Use::Http1,
+        });
     }
 
     pub(super) fn is_multiplexed(&self) -> bool {

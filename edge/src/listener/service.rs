@@ -67,7 +67,9 @@ impl Desk {
             bytes,
         } = Looked::at(&request);
         if old {
+            let has_body = !http_body::Body::is_end_stream(request.body());
             self.pulse.heads().finish_head(bytes);
+            self.pulse.heads().set_body_arrives(has_body);
         }
         self.pulse.settle_heads();
         let admitted = match one_host {

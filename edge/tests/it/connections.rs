@@ -4,10 +4,15 @@ use crate::house::{Plan, ask, read_to_close, soon};
 use axum::body::{Body, Bytes};
 use axum::{Router, routing::get};
 use futures_util::stream;
+use interzone_edge::limits::HttpLimits;
+use interzone_edge::listener::Listener;
+use interzone_edge::telemetry::Metrics;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 const SHORT: Duration = Duration::from_millis(800);
@@ -224,6 +229,21 @@ fn endless() -> (Router, mpsc::Receiver<()>) {
             }),
         );
     (app, ended)
+}
+
+#[tokio::test]
+async fn many_connections_wait_in_the_queue_of_the_system() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let metrics = Arc::new(Metrics::new());
+    let listener = Listener::bind_plain(any, HttpLimits::default(), metrics)
+        .await
+        .unwrap();
+    // None is accepted. Beyond the end of the queue a connection would not be made.
+    let mut waiting = Vec::new();
+    for _ in 0..300 {
+        let connecting = TcpStream::connect(listener.local_addr());
+        waiting.push(soon("a connection", connecting).await.unwrap());
+    }
 }
 
 #[tokio::test]
