@@ -109,7 +109,7 @@ impl Desk {
                 body,
                 transfer,
                 ends_apart: false,
-                _running: running,
+                running,
             }))
         }
     }
@@ -236,7 +236,7 @@ pub(super) struct Tracked {
     transfer: Option<Arc<Transfer>>,
     /// All of it was given away, and its end follows when that is written.
     ends_apart: bool,
-    _running: Running,
+    running: Running,
 }
 
 impl http_body::Body for Tracked {
@@ -250,7 +250,9 @@ impl http_body::Body for Tracked {
         let this = &mut *self;
         let Some(transfer) = &this.transfer else {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
-            return Poll::Ready(frame.map(|frame| Ok(frame?.map_data(Piece::uncounted))));
+            let pulse = this.running.pulse();
+            let piece = |bytes| Piece::http1(bytes, pulse);
+            return Poll::Ready(frame.map(|frame| Ok(frame?.map_data(piece))));
         };
         if !this.ends_apart {
             let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)) else {

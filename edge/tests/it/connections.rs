@@ -260,6 +260,44 @@ async fn a_reader_that_does_not_read_is_cut_off() {
 }
 
 #[tokio::test]
+async fn pipelined_answers_that_are_not_read_are_bounded_over_all_connections() {
+    let never = Duration::from_secs(3_600);
+    let small = || async { Bytes::from_static(&[b'x'; 60_000]) };
+    let house = Plan::new(app().route("/small", get(small)))
+        .limits(|limits| {
+            (limits.stall, limits.idle, limits.header_time) = (never, never, never);
+            limits.unread = 512 * 1024;
+            limits.shares.address = 1;
+        })
+        .build()
+        .await;
+    // The answers fill the buffers of the system and of the TLS library, so each connection counts at least 68 KiB.
+    let request = b"GET /small HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        let mut stream = house.connect_with_small_buffer().await;
+        stream.write_all(&request).await.unwrap();
+        open.push(stream);
+    }
+    let cut_off = || {
+        let metrics = house.metrics.encode();
+        let prefix = "interzone_cut_off_total{reason=\"connection_stalled\"} ";
+        let line = metrics.lines().find_map(|line| line.strip_prefix(prefix));
+        line.map_or(0, |count| count.parse::<usize>().unwrap())
+    };
+    soon("cutting", async {
+        while cut_off() < 13 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let mut reader = house.connect().await;
+    assert!(ask(&mut reader, "/").await.unwrap().ends_with("here"));
+    drop((open, reader));
+    house.end().await;
+}
+
+#[tokio::test]
 async fn a_quiet_answer_is_not_a_quiet_connection() {
     let (app, _ended) = endless();
     let house = Plan::new(app)

@@ -128,7 +128,10 @@ impl Search {
         let since = meter.since.load(Ordering::Relaxed);
         let in_use = pulse.rank().is_none();
         let age = Duration::from_millis(self.now.saturating_sub(since));
-        let may_close = !pulse.is_multiplexed() || (meter.is_block_open() && age >= BLOCK_PATIENCE);
+        let may_close = match meter.is_block_open() {
+            true => age >= BLOCK_PATIENCE,
+            false => !pulse.is_multiplexed(),
+        };
         if in_use && !may_close {
             return;
         }
