@@ -13,8 +13,8 @@ pub struct HttpLimits {
     pub bodies: MemoryBudget,
     /// The same for the larger answers, from when they are written until they are sent.
     pub answers: MemoryBudget,
-    /// Bytes of small answers that wait on HTTP/2 connections because they are not read. Larger answers count in
-    /// `answers`.
+    /// Bytes of small answers that wait because they are not read, and on HTTP/1.1 of the requests behind them. Larger
+    /// answers count in `answers`.
     pub unread: u64,
     /// Memory for what has arrived and belongs to no request yet: handshakes, TLS records and heads that are
     /// unfinished.

@@ -40,10 +40,13 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+/// How many connections wait in the system until they are accepted; the system may allow fewer. The usual 128 are
+/// exceeded when many callers connect at once, and each that is dropped then tries again only after a second.
+const BACKLOG: u32 = 4096;
 /// How long a failing accept is left alone, at first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// How long connections that were cut may take to fall.
@@ -164,7 +167,7 @@ impl Listener {
         limits: HttpLimits,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
-        let socket = TcpListener::bind(address).await?;
+        let socket = listen(address)?;
         Ok(Self {
             address: socket.local_addr()?,
             socket,
@@ -269,6 +272,19 @@ impl std::fmt::Debug for Listener {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
+}
+
+/// Listens on the address, with a longer queue than that of [`TcpListener::bind`].
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A node that starts again takes its address at once. On Windows the option would let others take it too.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The next connection, as soon as there is room for it; `None` at the stop.

@@ -197,6 +197,15 @@ impl Sender {
         pulse.heads().consume_body(bytes.saturating_add(overhead));
     }
 
+    /// All of its body has been read.
+    pub(super) fn finish_body(&self) {
+        let pulse = &self.0.pulse;
+        if !pulse.is_multiplexed() {
+            pulse.heads().finish_body();
+            pulse.settle_heads();
+        }
+    }
+
     /// The rest of its body will not be read.
     pub(super) fn abandon(&self) {
         self.0.abandoned.store(true, Ordering::Release);

@@ -57,6 +57,9 @@ impl Body for RequestBody {
             sender.consume(data.len(), is_chunked);
         }
         let ended = frame.is_none() || self.incoming.is_end_stream();
+        if ended && let Some(sender) = &self.sender {
+            sender.finish_body();
+        }
         if ended && !self.complete() {
             // The listener answers in the handler's place.
             return Poll::Pending;

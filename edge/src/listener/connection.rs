@@ -117,6 +117,9 @@ pub(super) async fn welcome(
     let pulse = Arc::clone(entry.pulse());
     let prefix = AddressPrefix::from_address(address.ip());
     pulse.set_prefix(prefix);
+    if tls.is_some() {
+        pulse.set_encrypted();
+    }
     let slot = match shared.addresses.enter(prefix, &pulse) {
         Entered::Now(slot) => slot,
         Entered::InPlaceOfAnother(slot) => {

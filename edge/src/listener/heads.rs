@@ -25,6 +25,11 @@ const CHARGE: u64 = 8 * 1024;
 /// What an HTTP/2 header block counts at least once a part of it has been decoded. A field of one byte can refer to
 /// a table, and then takes a hundred bytes.
 const OPEN_BLOCK: usize = 32 * 1024;
+/// What bytes behind a running request of HTTP/1.1 count at least, if they are more than [`FREE`]. The HTTP library
+/// reads once and no more; the TLS library may hold as much again.
+const BEHIND_REQUEST: usize = 32 * 1024;
+/// The most that the HTTP library buffers of what has arrived on an HTTP/1.1 connection.
+const READ_BUFFER: usize = 64 * 1024;
 /// What a head may differ from the estimate of its size.
 const TOLERANCE: usize = 1024;
 /// A header block that is open for so long on a connection with running requests. Other frames cannot arrive until
@@ -105,6 +110,17 @@ pub(super) struct Account {
     pub(super) of_address: Arc<Tally>,
 }
 
+/// Whether requests run on a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Use {
+    /// None does.
+    Idle,
+    /// One of HTTP/1.1.
+    Http1,
+    /// Some of HTTP/2.
+    Multiplexed,
+}
+
 /// The bytes of one connection that belong to no request.
 #[derive(Debug, Default)]
 pub(super) struct HeadMeter {
@@ -115,6 +131,8 @@ pub(super) struct HeadMeter {
     buffered: AtomicUsize,
     /// Those of HTTP/1.1 that arrived since the last request ended.
     while_idle: AtomicUsize,
+    /// The body of a request of HTTP/1.1 is arriving, so what is buffered may belong to it.
+    body_arrives: AtomicBool,
     /// Of an open header block of HTTP/2.
     block: AtomicUsize,
     /// What is counted for all of this.
@@ -190,6 +208,24 @@ impl HeadMeter {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
+    /// Whether the body of the request that begins on HTTP/1.1 is still to arrive.
+    pub(super) fn set_body_arrives(&self, arrives: bool) {
+        self.body_arrives.store(arrives, Ordering::Relaxed);
+    }
+
+    /// The body of a request of HTTP/1.1 is complete: what is buffered now belongs to no request.
+    pub(super) fn finish_body(&self) {
+        // The heads of chunks are counted by an estimate, so a long body may leave more than there can be.
+        let buffered = self.buffered_http1();
+        self.buffered.store(buffered, Ordering::Relaxed);
+        self.body_arrives.store(false, Ordering::Relaxed);
+    }
+
+    /// What the HTTP library holds of what has arrived on an HTTP/1.1 connection.
+    pub(super) fn buffered_http1(&self) -> usize {
+        self.buffered.load(Ordering::Relaxed).min(READ_BUFFER)
+    }
+
     /// What an HTTP/2 connection holds of an incomplete frame, and of a header block. A part of the block may have
     /// been decoded.
     pub(super) fn set_frames(&self, frame: usize, block: usize, decoded: bool) {
@@ -215,7 +251,7 @@ impl HeadMeter {
     /// Counts nothing from now on: the connection is gone, is being closed, or no longer speaks HTTP.
     pub(super) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
-        self.settle(false);
+        self.settle(Use::Multiplexed);
     }
 
     /// Waits while others that were told to close hold much, if this connection holds much too. Without this, all that
@@ -248,12 +284,17 @@ impl HeadMeter {
         }
     }
 
-    /// Brings the totals up to date. While a request runs only an open header block counts: what else has arrived
-    /// may belong to that request.
-    pub(super) fn settle(&self, is_idle: bool) {
+    /// Brings the totals up to date. While a request runs, what has arrived may belong to it and does not count, but
+    /// for an open header block, and what follows a complete request of HTTP/1.1.
+    pub(super) fn settle(&self, connection: Use) {
         let mut bytes = self.block.load(Ordering::Relaxed);
-        if is_idle {
-            bytes += self.record.load(Ordering::Relaxed) + self.buffered.load(Ordering::Relaxed);
+        let arrived = self.record.load(Ordering::Relaxed) + self.buffered.load(Ordering::Relaxed);
+        match connection {
+            Use::Idle => bytes += arrived,
+            Use::Http1 if arrived > FREE && !self.body_arrives.load(Ordering::Relaxed) => {
+                bytes += arrived.max(BEHIND_REQUEST);
+            }
+            Use::Http1 | Use::Multiplexed => {}
         }
         let mut wanted = charge(bytes);
         if wanted > 0 && self.ended.load(Ordering::Relaxed) {

@@ -5,8 +5,8 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
-use super::heads::HeadMeter;
-use super::transfer::Transfer;
+use super::heads::{HeadMeter, Use};
+use super::transfer::{OVERHEAD, Transfer};
 use super::unread_answers::UnreadAnswers;
 use crate::budget::AddressPrefix;
 use crate::limits::HttpLimits;
@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use tokio::time::Instant;
+
+/// What the TLS library holds at most of what the system does not take.
+const TLS_BUFFER: u64 = 64 * 1024;
 
 /// What a connection is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +49,10 @@ pub(super) struct Pulse {
     blocked: AtomicBool,
     /// Bytes that the system took.
     written: AtomicU64,
+    /// Bytes of small responses that the HTTP/1.1 library holds.
+    unsent: AtomicU64,
+    /// The connection has TLS.
+    encrypted: AtomicBool,
     /// Where the connection comes from, once that is known.
     prefix: OnceLock<AddressPrefix>,
     /// What has arrived and belongs to no request yet.
@@ -69,6 +76,8 @@ impl Pulse {
             reading: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             written: AtomicU64::new(0),
+            unsent: AtomicU64::new(0),
+            encrypted: AtomicBool::new(false),
             prefix: OnceLock::new(),
             heads: HeadMeter::default(),
             transfers: Mutex::default(),
@@ -103,6 +112,11 @@ impl Pulse {
         let _ = self.prefix.set(prefix);
     }
 
+    /// Notes that the connection has TLS.
+    pub(super) fn set_encrypted(&self) {
+        self.encrypted.store(true, Ordering::Relaxed);
+    }
+
     /// A request begins, and runs for as long as the guard lives.
     pub(super) fn begin(self: &Arc<Self>) -> Running {
         self.active.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +136,11 @@ impl Pulse {
 
     /// Brings up to date what is counted of heads that are unfinished.
     pub(super) fn settle_heads(&self) {
-        self.heads.settle(self.is_idle());
+        self.heads.settle(match () {
+            () if self.is_idle() => Use::Idle,
+            () if self.is_multiplexed() => Use::Multiplexed,
+            () => Use::Http1,
+        });
     }
 
     pub(super) fn is_multiplexed(&self) -> bool {
@@ -174,6 +192,36 @@ impl Pulse {
         self.blocked.store(true, Ordering::Relaxed);
     }
 
+    /// The HTTP/1.1 library was given so many bytes of a small response.
+    pub(super) fn add_unsent(&self, bytes: u64) {
+        self.unsent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The HTTP/1.1 library wrote or dropped so many of them.
+    pub(super) fn subtract_unsent(&self, bytes: u64) {
+        self.unsent.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// How many of them it holds.
+    pub(super) fn unsent(&self) -> u64 {
+        self.unsent.load(Ordering::Relaxed)
+    }
+
+    /// The memory that an HTTP/1.1 connection takes because the other side does not read: responses, and the requests
+    /// that arrived behind them. Large responses count in the memory for answers.
+    fn unread_http1(&self) -> u64 {
+        let blocked = self.blocked.load(Ordering::Relaxed);
+        if !blocked || !self.is_driven() || self.is_multiplexed() {
+            return 0;
+        }
+        let tls = match self.encrypted.load(Ordering::Relaxed) {
+            true => TLS_BUFFER,
+            false => 0,
+        };
+        let arrived = u64::try_from(self.heads.buffered_http1()).unwrap_or(u64::MAX);
+        tls + self.unsent() + arrived + OVERHEAD
+    }
+
     fn lock_transfers(&self) -> MutexGuard<'_, HashMap<usize, Weak<Transfer>>> {
         self.transfers
             .lock()
@@ -223,6 +271,12 @@ impl Pulse {
 /// A request that runs.
 #[derive(Debug)]
 pub(super) struct Running(Arc<Pulse>);
+
+impl Running {
+    pub(super) fn pulse(&self) -> &Arc<Pulse> {
+        &self.0
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -292,7 +346,9 @@ impl Pulses {
         let mut unread_answers = UnreadAnswers::default();
         for seen in self.lock().seen.values_mut() {
             let streams = seen.check_streams(limits, now, &mut transfers, &mut stalled);
-            unread_answers.add(&seen.pulse, seen.pulse.prefix.get(), streams.unread);
+            let moves = seen.moves(now);
+            let held = streams.unread + seen.pulse.unread_http1();
+            unread_answers.add(&seen.pulse, seen.pulse.prefix.get(), held, moves);
             let unread = seen.is_unread(limits, now) | streams.out_of_reach;
             let order = if unread {
                 Order::Cut

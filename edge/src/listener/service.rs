@@ -67,7 +67,9 @@ impl Desk {
             bytes,
         } = Looked::at(&request);
         if old {
+            let has_body = !http_body::Body::is_end_stream(request.body());
             self.pulse.heads().finish_head(bytes);
+            self.pulse.heads().set_body_arrives(has_body);
         }
         self.pulse.settle_heads();
         let admitted = match one_host {
@@ -107,7 +109,7 @@ impl Desk {
                 body,
                 transfer,
                 ends_apart: false,
-                _running: running,
+                running,
             }))
         }
     }
@@ -234,7 +236,7 @@ pub(super) struct Tracked {
     transfer: Option<Arc<Transfer>>,
     /// All of it was given away, and its end follows when that is written.
     ends_apart: bool,
-    _running: Running,
+    running: Running,
 }
 
 impl http_body::Body for Tracked {
@@ -248,7 +250,9 @@ impl http_body::Body for Tracked {
         let this = &mut *self;
         let Some(transfer) = &this.transfer else {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
-            return Poll::Ready(frame.map(|frame| Ok(frame?.map_data(Piece::uncounted))));
+            let pulse = this.running.pulse();
+            let piece = |bytes| Piece::http1(bytes, pulse);
+            return Poll::Ready(frame.map(|frame| Ok(frame?.map_data(piece))));
         };
         if !this.ends_apart {
             let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)) else {

@@ -27,7 +27,7 @@ const ENDS_AT_ONCE: u64 = 4 * 1024;
 const UNREAD_AFTER: Duration = Duration::from_millis(250);
 
 /// What a response that waits takes beside its bytes: its stream, its headers and what counts it.
-const OVERHEAD: u64 = 4 * 1024;
+pub(super) const OVERHEAD: u64 = 4 * 1024;
 
 /// What counts of a response at most. Larger ones have a reservation in the memory for answers.
 const SMALL: u64 = 64 * 1024;
@@ -99,7 +99,7 @@ impl Transfer {
         }
         Piece {
             bytes,
-            transfer: Some(Arc::clone(self)),
+            counter: Counter::Transfer(Arc::clone(self)),
         }
     }
 
@@ -187,21 +187,37 @@ pub(super) enum Checked {
 /// A piece of a response body. It reports what was written of it.
 pub(super) struct Piece {
     bytes: Bytes,
-    /// None on HTTP/1.1, where the connection is the stream.
-    transfer: Option<Arc<Transfer>>,
+    counter: Counter,
+}
+
+/// Where the bytes of a piece count.
+enum Counter {
+    /// In the response of HTTP/2.
+    Transfer(Arc<Transfer>),
+    /// In the connection of HTTP/1.1, which is the stream.
+    Connection(Arc<Pulse>),
+    /// In the memory for answers alone.
+    Nowhere,
 }
 
 impl Piece {
-    pub(super) fn uncounted(bytes: Bytes) -> Self {
-        Self {
-            bytes,
-            transfer: None,
-        }
+    /// A piece of a response on HTTP/1.1. A large one has a reservation in the memory for answers.
+    pub(super) fn http1(bytes: Bytes, pulse: &Arc<Pulse>) -> Self {
+        let counter = match length(&bytes) {
+            1..=SMALL => {
+                pulse.add_unsent(length(&bytes));
+                Counter::Connection(Arc::clone(pulse))
+            }
+            _ => Counter::Nowhere,
+        };
+        Self { bytes, counter }
     }
 
     fn add_sent(&self, bytes: u64) {
-        if let Some(transfer) = &self.transfer {
-            transfer.add_sent(bytes);
+        match &self.counter {
+            Counter::Transfer(transfer) => transfer.add_sent(bytes),
+            Counter::Connection(pulse) => pulse.subtract_unsent(bytes),
+            Counter::Nowhere => {}
         }
     }
 }
@@ -314,6 +330,22 @@ mod tests {
             .map(|second| transfer.check(STALL, start + SECOND * second))
             .position(|checked| checked != Checked::Moves);
         assert_eq!(first, Some(10));
+    }
+
+    #[test]
+    fn small_piece_on_http1_counts_until_it_is_written_or_dropped() {
+        let pulses = Pulses::new();
+        let entry = pulses.enter();
+        let pulse = entry.pulse();
+        let small = Bytes::from(vec![b'x'; 64 * 1024]);
+        let mut first = Piece::http1(small.clone(), pulse);
+        let second = Piece::http1(small, pulse);
+        let large = Piece::http1(Bytes::from(vec![b'x'; 64 * 1024 + 1]), pulse);
+        assert_eq!(pulse.unsent(), 128 * 1024);
+        first.advance(1024);
+        assert_eq!(pulse.unsent(), 127 * 1024);
+        drop((first, second, large));
+        assert_eq!(pulse.unsent(), 0);
     }
 
     #[test]

@@ -4,10 +4,15 @@ use crate::house::{Plan, ask, read_to_close, soon};
 use axum::body::{Body, Bytes};
 use axum::{Router, routing::get};
 use futures_util::stream;
+use interzone_edge::limits::HttpLimits;
+use interzone_edge::listener::Listener;
+use interzone_edge::telemetry::Metrics;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 const SHORT: Duration = Duration::from_millis(800);
@@ -227,6 +232,21 @@ fn endless() -> (Router, mpsc::Receiver<()>) {
 }
 
 #[tokio::test]
+async fn many_connections_wait_in_the_queue_of_the_system() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let metrics = Arc::new(Metrics::new());
+    let listener = Listener::bind_plain(any, HttpLimits::default(), metrics)
+        .await
+        .unwrap();
+    // None is accepted. Beyond the end of the queue a connection would not be made.
+    let mut waiting = Vec::new();
+    for _ in 0..300 {
+        let connecting = TcpStream::connect(listener.local_addr());
+        waiting.push(soon("a connection", connecting).await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn a_reader_that_does_not_read_is_cut_off() {
     let (app, _ended) = endless();
     let house = Plan::new(app)
@@ -236,6 +256,44 @@ async fn a_reader_that_does_not_read_is_cut_off() {
     let mut stream = house.connect().await;
     assert!(ask(&mut stream, "/flood").await.unwrap().contains("200 OK"));
     house.until("interzone_connections 0").await;
+    house.end().await;
+}
+
+#[tokio::test]
+async fn pipelined_answers_that_are_not_read_are_bounded_over_all_connections() {
+    let never = Duration::from_secs(3_600);
+    let small = || async { Bytes::from_static(&[b'x'; 60_000]) };
+    let house = Plan::new(app().route("/small", get(small)))
+        .limits(|limits| {
+            (limits.stall, limits.idle, limits.header_time) = (never, never, never);
+            limits.unread = 512 * 1024;
+            limits.shares.address = 1;
+        })
+        .build()
+        .await;
+    // The answers fill the buffers of the system and of the TLS library, so each connection counts at least 68 KiB.
+    let request = b"GET /small HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        let mut stream = house.connect_with_small_buffer().await;
+        stream.write_all(&request).await.unwrap();
+        open.push(stream);
+    }
+    let cut_off = || {
+        let metrics = house.metrics.encode();
+        let prefix = "interzone_cut_off_total{reason=\"connection_stalled\"} ";
+        let line = metrics.lines().find_map(|line| line.strip_prefix(prefix));
+        line.map_or(0, |count| count.parse::<usize>().unwrap())
+    };
+    soon("cutting", async {
+        while cut_off() < 13 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let mut reader = house.connect().await;
+    assert!(ask(&mut reader, "/").await.unwrap().ends_with("here"));
+    drop((open, reader));
     house.end().await;
 }
 

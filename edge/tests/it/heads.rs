@@ -22,18 +22,22 @@ async fn house(part: usize) -> House {
     let app = Router::new()
         .route("/", get(|| async { "here" }))
         .route("/wait", get(std::future::pending::<&'static str>));
-    Plan::new(app)
-        .limits(|limits| {
-            limits.heads = MOST * 64 * 1024;
-            limits.shares = Shares {
-                address: part,
-                ..Shares::default()
-            };
-            limits.header_time = Duration::from_secs(600);
-            limits.handshake = Duration::from_secs(600);
-        })
-        .build()
-        .await
+    let plan = Plan {
+        // Requests for `/wait` never end.
+        grace: Duration::from_millis(100),
+        ..Plan::new(app)
+    };
+    plan.limits(|limits| {
+        limits.heads = MOST * 64 * 1024;
+        limits.shares = Shares {
+            address: part,
+            ..Shares::default()
+        };
+        limits.header_time = Duration::from_secs(600);
+        limits.handshake = Duration::from_secs(600);
+    })
+    .build()
+    .await
 }
 
 /// The beginning of a head.
@@ -133,6 +137,25 @@ async fn head_behind_a_complete_request_counts_too() {
         let mut bytes = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec();
         bytes.extend(beginning());
         stream.write_all(&bytes).await.unwrap();
+        open.push(stream);
+    }
+    until_closed(&house, MANY).await;
+    assert!(is_served(&house).await);
+    drop(open);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn head_behind_a_running_request_counts_too() {
+    let house = house(1).await;
+    let mut open = Vec::new();
+    for _ in 0..MANY {
+        let mut stream = house.connect().await;
+        stream
+            .write_all(b"GET /wait HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await
+            .unwrap();
+        stream.write_all(&beginning()).await.unwrap();
         open.push(stream);
     }
     until_closed(&house, MANY).await;

@@ -144,6 +144,17 @@ impl House {
             .unwrap()
     }
 
+    /// As [`connect`](Self::connect), with a small buffer for what arrives.
+    pub(crate) async fn connect_with_small_buffer(&self) -> TlsStream<TcpStream> {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        let tcp = socket.connect(self.address).await.unwrap();
+        TlsConnector::from(self.config(&Caller::default()))
+            .connect(ServerName::try_from("localhost").unwrap(), tcp)
+            .await
+            .unwrap()
+    }
+
     /// What a caller remembers from one connection to the next.
     pub(crate) fn config(&self, caller: &Caller) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();

@@ -130,11 +130,12 @@ async fn largest_heads_of_an_address_beyond_its_share_are_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connection_with_a_running_request_is_not_closed() {
+async fn connection_with_an_arriving_body_is_not_closed() {
     let fixture = Fixture::new(4, 1);
     let busy = fixture.open(1);
     busy.receive(500);
     let running = busy.begin(480);
+    busy.entry.pulse().heads().set_body_arrives(true);
     busy.receive_large();
     assert_eq!(fixture.charged(), 0, "it may be the body");
     let others: Vec<Connection> = (0..8).map(|_| fixture.open(2)).collect();
@@ -144,6 +145,61 @@ async fn connection_with_a_running_request_is_not_closed() {
     drop(running);
     assert!(fixture.charged() <= 4 * LARGE);
     assert!(busy.entry.pulse().heads().charged() > 0, "now it is a head");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_behind_a_running_request_are_closed_after_unfinished_heads() {
+    let fixture = Fixture::new(4, 1);
+    let watches: Vec<Connection> = (0..4).map(|_| fixture.open(1)).collect();
+    let mut running = Vec::new();
+    for watch in &watches {
+        watch.receive(500);
+        running.push(watch.begin(480));
+        watch.receive(2 * FREE);
+    }
+    assert_eq!(
+        fixture.charged(),
+        4 * LARGE,
+        "the TLS library may hold more"
+    );
+    let modest = fixture.open(1);
+    modest.receive(500);
+    running.push(modest.begin(480));
+    modest.receive(FREE);
+    assert_eq!(modest.entry.pulse().heads().charged(), 0);
+    let head = fixture.open(2);
+    head.receive_large();
+    assert_eq!(closed(&watches), [0, 1], "the newest is kept");
+    assert_eq!(fixture.charged(), 3 * LARGE);
+    tokio::time::advance(SECOND).await;
+    let newer = fixture.open(3);
+    newer.receive_large();
+    let newest = fixture.open(3);
+    newest.receive_large();
+    assert!(
+        head.is_closed() && newer.is_closed(),
+        "before older watches"
+    );
+    assert_eq!(closed(&watches), [0, 1]);
+    assert!(!modest.is_closed());
+    drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_behind_a_body_count_once_the_body_is_complete() {
+    let fixture = Fixture::new(16, 1);
+    let connection = fixture.open(1);
+    connection.receive(500);
+    let running = connection.begin(480);
+    let pulse = connection.entry.pulse();
+    pulse.heads().set_body_arrives(true);
+    connection.receive(10 * FREE);
+    pulse.heads().consume_body(5 * FREE);
+    assert_eq!(fixture.charged(), 0);
+    pulse.heads().finish_body();
+    pulse.settle_heads();
+    assert_eq!(fixture.charged(), LARGE);
+    drop(running);
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,6 +216,7 @@ async fn ordinary_requests_are_not_counted() {
     // A head with a body of many reads.
     for _ in 0..100 {
         connection.receive(2 * FREE);
+        connection.entry.pulse().heads().set_body_arrives(true);
         let running = connection.begin(500);
         connection.receive(100 * FREE);
         connection

@@ -117,7 +117,8 @@ struct Candidate {
 }
 
 impl Search {
-    /// Looks at a connection. One with a running request is closed only for a header block that stays open.
+    /// Looks at a connection. One with a running request is closed only for what follows that request on HTTP/1.1,
+    /// where honest clients wait for the response, or for a header block of HTTP/2 that stays open.
     pub(in crate::listener) fn add(&mut self, pulse: &Arc<Pulse>) {
         let meter = pulse.heads();
         let charged = meter.charged();
@@ -127,7 +128,11 @@ impl Search {
         let since = meter.since.load(Ordering::Relaxed);
         let in_use = pulse.rank().is_none();
         let age = Duration::from_millis(self.now.saturating_sub(since));
-        if in_use && !(meter.is_block_open() && age >= BLOCK_PATIENCE) {
+        let may_close = match meter.is_block_open() {
+            true => age >= BLOCK_PATIENCE,
+            false => !pulse.is_multiplexed(),
+        };
+        if in_use && !may_close {
             return;
         }
         self.found.push(Candidate {

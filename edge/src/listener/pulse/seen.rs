@@ -5,6 +5,7 @@ use crate::limits::HttpLimits;
 use crate::listener::transfer::{Checked, Pace, Transfer};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// A pulse, and what the sweep remembers of it.
@@ -16,7 +17,13 @@ pub(super) struct Seen {
     /// Since when a header block of HTTP/2 is open.
     block_since: Option<Instant>,
     pace: Pace,
+    /// When the system was last seen to have taken bytes, and how many it had taken by then.
+    moved: Option<(Instant, u64)>,
 }
+
+/// How long a connection of a reader that reads may stand still: the system reports room for more bytes only when a
+/// good part of its buffer is free.
+const MOVES_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a check of the streams of a connection found.
 #[derive(Default)]
@@ -36,6 +43,21 @@ impl Seen {
             head_since: None,
             block_since: None,
             pace: Pace::default(),
+            moved: None,
+        }
+    }
+
+    /// Whether the system has taken bytes of the connection lately.
+    pub(super) fn moves(&mut self, now: Instant) -> bool {
+        let written = self.pulse.written.load(Ordering::Relaxed);
+        match self.moved {
+            Some((moment, before)) if before == written => {
+                now.saturating_duration_since(moment) < MOVES_WITHIN
+            }
+            _ => {
+                self.moved = Some((now, written));
+                true
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the sweep makes of connections in every state, by a clock of the test's own.
 
-use super::{Order, Pulse, Pulses, Running};
+use super::{Entry, Order, Pulse, Pulses, Running};
+use crate::budget::{AddressPrefix, Shares};
 use crate::limits::HttpLimits;
 use std::sync::Arc;
 use std::task::Waker;
@@ -173,6 +174,45 @@ fn connection_that_takes_a_few_bytes_at_a_time_is_cut() {
         assert_eq!(order == Order::Cut, cut, "{each} bytes per second");
         drop(running);
     }
+}
+
+#[test]
+fn blocked_http1_connections_beyond_the_share_of_an_address_are_cut() {
+    let (pulses, start) = (Pulses::new(), Instant::now());
+    let limits = HttpLimits {
+        unread: 4 * 200 * 1024,
+        shares: Shares {
+            address: 2,
+            ..Shares::default()
+        },
+        ..limits()
+    };
+    let open = |host: u8, pipelined: usize| {
+        let entry = pulses.enter();
+        let pulse = entry.pulse();
+        pulse.set_prefix(AddressPrefix::from_address([192, 0, 2, host].into()));
+        pulse.set_encrypted();
+        pulse.drive(false);
+        let running = pulse.begin();
+        pulse.add_unsent(60 * 1024);
+        pulse.heads().add_received(pipelined, false);
+        pulse.block();
+        (entry, running)
+    };
+    // Each counts about 188 KiB, and the last, which is of another address, only 128.
+    let mut open: Vec<_> = [(1, 60), (1, 60), (1, 60), (2, 0)]
+        .map(|(host, kib)| open(host, kib * 1024))
+        .into();
+    // One is read: it counts nothing.
+    open[0].0.pulse().add_written(1);
+    assert_eq!(pulses.sweep(&limits, start).connections, 0);
+    open[0].0.pulse().block();
+    assert_eq!(pulses.sweep(&limits, start).connections, 1);
+    let order = |(entry, _): &(Entry, Running)| entry.pulse().order(Waker::noop());
+    assert_eq!(order(&open[3]), Order::Go);
+    let cut = open.iter().filter(|one| order(one) == Order::Cut).count();
+    assert_eq!(cut, 1);
+    open.clear();
 }
 
 #[test]
