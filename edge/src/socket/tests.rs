@@ -182,8 +182,9 @@ async fn unfinished_message_ends_after_the_body_time_although_pings_are_answered
         peer.write_all(&start).await.unwrap();
         let (reader, mut writer) = tokio::io::split(peer);
         tokio::spawn(async move {
+            let mut seconds = tokio::time::interval(Duration::from_secs(1));
             while writer.write_all(&frame(0xa, b"")).await.is_ok() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                seconds.tick().await;
             }
         });
         let heard = loop {
@@ -204,7 +205,7 @@ async fn unfinished_message_ends_after_the_body_time_although_pings_are_answered
 async fn idle_socket_holds_no_memory_after_a_large_message() {
     let (limits, key) = limits_of_eight_pages();
     let (mut socket, mut peer) = pair_of(limits.clone(), key.clone()).await;
-    tokio::spawn(async move {
+    let sending = tokio::spawn(async move {
         for _ in 0..3 {
             let large = frame(0x1, &vec![b'a'; 5 * PAGE]);
             let parts = [header(0x1, false, 70_000), vec![b'b'; 70_000]].concat();
@@ -212,8 +213,7 @@ async fn idle_socket_holds_no_memory_after_a_large_message() {
             let sent = [large, frame(0x1, b"next"), parts, last, frame(0x1, b"more")];
             peer.write_all(&sent.concat()).await.unwrap();
         }
-        tokio::time::sleep(STALL).await;
-        drop(peer);
+        peer
     });
     for _ in 0..3 {
         for length in [5 * PAGE, 4, 70_003, 4] {
@@ -229,7 +229,8 @@ async fn idle_socket_holds_no_memory_after_a_large_message() {
             assert!(others.is_none() || length < PAGE, "{length} bytes");
         }
     }
-    assert!(timeout(STALL / 2, socket.recv()).await.is_err());
+    let _peer = sending.await.unwrap();
+    assert!(timeout(STALL, socket.recv()).await.is_err());
     let inner = socket.inner.as_mut().unwrap();
     assert!(!inner.get_mut().meter().buffer_is_replaceable());
     assert!(limits.bodies.reserve(&key, 6 * PAGE).is_some());
