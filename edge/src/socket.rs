@@ -1,5 +1,5 @@
 //! WebSockets: the handshake of RFC 6455, 4.2, and messages that take their part of the memory for
-//! bodies, from their first byte until nobody needs them any more. What they say is not looked at here.
+//! bodies, from the header of their first frame until they are dropped. What they say is not looked at here.
 
 mod counted;
 #[cfg(test)]
@@ -9,8 +9,8 @@ use crate::budget::{Reservation, ShareKey};
 use crate::limits::HttpLimits;
 use axum::body::Body;
 use bytes::Bytes;
-use counted::{Counted, Tally};
-use futures_util::{SinkExt, StreamExt};
+use counted::{Counted, Meter, Refusal};
+use futures_util::{FutureExt, SinkExt, StreamExt};
 use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
 use http::header::{SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
 use http::request::Parts;
@@ -35,13 +35,11 @@ const FRAME: usize = 64 * 1024;
 /// The most that waits to be sent: a frame, and answers to pings. Beyond it only the newest ping
 /// is answered.
 const UNSENT: usize = 4 * FRAME;
-/// What a caller's ping or pong has beside its payload: two bytes and the mask (RFC 6455, 5.2).
-const CONTROL_HEAD: usize = 6;
 
 /// A socket that is about to be one.
 pub struct Upgrade {
     on: OnUpgrade,
-    tally: Arc<Tally>,
+    meter: Meter,
     most: usize,
     stall: Duration,
 }
@@ -56,6 +54,8 @@ pub enum Heard {
     Sign,
     /// The messages and bodies of all callers together, or of this one, take as much memory as they may.
     NoRoom,
+    /// A message was begun and not finished in time.
+    TooSlow,
     /// Nothing more will come.
     End,
 }
@@ -63,7 +63,7 @@ pub enum Heard {
 /// A message in text. It takes its part of the memory for bodies until it is dropped.
 pub struct Text {
     text: Utf8Bytes,
-    _reservation: Option<Reservation>,
+    _reservation: Option<Arc<Reservation>>,
 }
 
 impl Text {
@@ -78,10 +78,13 @@ impl Text {
 #[error("the socket is closed: open another")]
 pub struct Gone;
 
+type Connection = Counted<TokioIo<Upgraded>>;
+
 /// An open socket.
 pub struct Socket {
-    inner: WebSocketStream<Counted<TokioIo<Upgraded>>>,
-    tally: Arc<Tally>,
+    /// Nothing once it cannot be used any more.
+    inner: Option<WebSocketStream<Connection>>,
+    config: WebSocketConfig,
     /// How long the other side may take to read one frame.
     stall: Duration,
 }
@@ -112,7 +115,7 @@ pub fn upgrade(
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     let upgrade = Upgrade {
         on,
-        tally: Tally::new(limits.bodies.clone(), share),
+        meter: Meter::new(limits.bodies.clone(), share, limits.body, limits.body_time),
         most: limits.body,
         stall: limits.stall,
     };
@@ -123,7 +126,7 @@ impl Upgrade {
     /// The socket, when the answer has been sent; nothing if the other side is gone by then.
     pub async fn socket(self) -> Option<Socket> {
         let io = TokioIo::new(self.on.await.ok()?);
-        let io = Counted::new(io, self.tally.clone());
+        let io = Counted::new(io, self.meter);
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(BUFFER)
@@ -132,8 +135,8 @@ impl Upgrade {
             .max_frame_size(Some(self.most));
         let inner = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
         Some(Socket {
-            inner,
-            tally: self.tally,
+            inner: Some(inner),
+            config,
             stall: self.stall,
         })
     }
@@ -142,21 +145,58 @@ impl Upgrade {
 impl Socket {
     /// What comes next. It may be broken off: nothing is lost.
     pub async fn recv(&mut self) -> Heard {
-        match self.inner.next().await {
+        let stall = self.stall;
+        let Some(inner) = &mut self.inner else {
+            return Heard::End;
+        };
+        if inner.get_mut().meter().buffer_is_replaceable() {
+            // Answers to pings may wait to be sent, and would be lost.
+            match timeout(stall, inner.flush()).await {
+                Ok(Ok(())) => self.replace_buffers().await,
+                Ok(Err(_)) | Err(_) => return Heard::End,
+            }
+        }
+        let Some(inner) = &mut self.inner else {
+            return Heard::End;
+        };
+        match inner.next().await {
             Some(Ok(Message::Text(text))) => Heard::Text(Text {
                 text,
-                _reservation: self.tally.settle(),
+                _reservation: inner.get_mut().meter().finished(),
             }),
             Some(Ok(Message::Binary(_))) => Heard::Binary,
-            Some(Ok(Message::Ping(said) | Message::Pong(said))) => {
-                // It may come between two parts of a message, and is none of it.
-                self.tally.forget(said.len() + CONTROL_HEAD);
-                Heard::Sign
-            }
-            Some(Ok(Message::Frame(_))) => Heard::Sign,
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Heard::Sign,
             Some(Ok(Message::Close(_))) | None => Heard::End,
-            Some(Err(_)) if self.tally.ran_out() => Heard::NoRoom,
-            Some(Err(_)) => Heard::End,
+            Some(Err(_)) => match inner.get_mut().meter().refusal() {
+                Some(refusal) => self.refuse(refusal).await,
+                None => Heard::End,
+            },
+        }
+    }
+
+    /// Frees what has arrived of a message before its sender reads why it is refused. A sender that does not read is
+    /// not told.
+    async fn refuse(&mut self, refusal: Refusal) -> Heard {
+        let flushed = self.inner.as_mut().and_then(|it| it.flush().now_or_never());
+        if !matches!(flushed, Some(Ok(()))) {
+            self.inner = None;
+            return Heard::End;
+        }
+        self.replace_buffers().await;
+        match refusal {
+            Refusal::NoMemory => Heard::NoRoom,
+            Refusal::TooSlow => Heard::TooSlow,
+            Refusal::Invalid => Heard::End,
+        }
+    }
+
+    /// Gives up the buffers of the WebSocket library, which never shrink, and what they hold.
+    async fn replace_buffers(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            let mut io = inner.into_inner();
+            io.meter().buffer_was_replaced();
+            let inner = WebSocketStream::from_raw_socket(io, Role::Server, Some(self.config)).await;
+            self.inner = Some(inner);
         }
     }
 
@@ -202,7 +242,8 @@ impl Socket {
     }
 
     async fn send(&mut self, message: Message) -> Result<(), Gone> {
-        match timeout(self.stall, self.inner.send(message)).await {
+        let inner = self.inner.as_mut().ok_or(Gone)?;
+        match timeout(self.stall, inner.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Gone),
         }

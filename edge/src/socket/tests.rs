@@ -1,6 +1,7 @@
-//! Sockets whose peer sends and never reads, over a pipe that holds a known number of bytes.
+//! Sockets whose peer never reads, or never finishes what it sends, over a pipe that holds a known number of bytes.
 
 use super::*;
+use crate::budget::{MemoryBudget, Shares};
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -20,16 +21,20 @@ const ASK: &[u8] =
 
 /// A socket and its peer.
 async fn pair() -> (Socket, DuplexStream) {
+    pair_of(HttpLimits::default(), ShareKey::Unattributed).await
+}
+
+async fn pair_of(limits: HttpLimits, key: ShareKey) -> (Socket, DuplexStream) {
     let (mut peer, io) = duplex(PIPE);
     let (sender, upgraded) = oneshot::channel();
     let sender = Mutex::new(Some(sender));
     let limits = HttpLimits {
         stall: STALL,
-        ..HttpLimits::default()
+        ..limits
     };
     let answer = move |request: Request<Incoming>| {
         let (mut parts, _) = request.into_parts();
-        let (response, upgrade) = upgrade(&mut parts, &limits, ShareKey::Unattributed).unwrap();
+        let (response, upgrade) = upgrade(&mut parts, &limits, key.clone()).unwrap();
         let sender = sender.lock().unwrap().take().unwrap();
         assert!(sender.send(upgrade).is_ok());
         async { Ok::<_, Infallible>(response) }
@@ -46,13 +51,22 @@ async fn pair() -> (Socket, DuplexStream) {
     (socket, peer)
 }
 
-/// A frame as a client sends it, with a mask that changes nothing.
+/// The header of a frame as a client sends it, with a mask that changes nothing.
+pub(super) fn header(kind: u8, is_last: bool, length: usize) -> Vec<u8> {
+    let mut header = vec![if is_last { 0x80 | kind } else { kind }];
+    match u8::try_from(length) {
+        Ok(length) if length < 126 => header.push(0x80 | length),
+        _ => {
+            header.push(0x80 | 127);
+            header.extend_from_slice(&u64::try_from(length).unwrap().to_be_bytes());
+        }
+    }
+    header.extend_from_slice(&[0; 4]);
+    header
+}
+
 fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u8::try_from(payload.len()).unwrap();
-    assert!(length < 126);
-    let mut frame = vec![0x80 | kind, 0x80 | length, 0, 0, 0, 0];
-    frame.extend_from_slice(payload);
-    frame
+    [&header(kind, true, payload.len()), payload].concat()
 }
 
 /// Sends a frame again and again, and reads nothing, until the socket is closed.
@@ -104,7 +118,7 @@ async fn socket_of_a_peer_that_calls_and_never_reads_ends_after_the_stall_time()
     loop {
         match socket.recv().await {
             Heard::Text(text) => assert_eq!(text.as_bytes(), b"call"),
-            Heard::Binary | Heard::Sign | Heard::NoRoom | Heard::End => panic!("the call is lost"),
+            _ => panic!("the call is lost"),
         }
         output += answer.len();
         if let Err(Gone) = socket.say(answer.clone()).await {
@@ -117,4 +131,107 @@ async fn socket_of_a_peer_that_calls_and_never_reads_ends_after_the_stall_time()
         output <= PIPE + 2 * answer.len(),
         "{output} bytes of answers"
     );
+}
+
+const PAGE: usize = MemoryBudget::PAGE;
+
+/// A principal's share of this is two pages.
+fn limits_of_eight_pages() -> (HttpLimits, ShareKey) {
+    let limits = HttpLimits {
+        bodies: MemoryBudget::with_shares(8 * PAGE, Shares::default()),
+        ..HttpLimits::default()
+    };
+    (limits, ShareKey::Principal("one".into()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn unfinished_frames_beyond_the_share_are_refused_by_their_header() {
+    let (limits, key) = limits_of_eight_pages();
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let (mut socket, mut peer) = pair_of(limits.clone(), key.clone()).await;
+        let start = [header(0x1, true, 64_000), vec![b'a'; 10]].concat();
+        peer.write_all(&start).await.unwrap();
+        assert!(timeout(STALL, socket.recv()).await.is_err());
+        open.push((socket, peer));
+    }
+    let (mut socket, mut peer) = pair_of(limits.clone(), key.clone()).await;
+    peer.write_all(&header(0x1, true, 64_000)).await.unwrap();
+    assert!(matches!(socket.recv().await, Heard::NoRoom));
+    socket.close(1013, "busy").await.unwrap();
+    let mut close = [0; 4];
+    peer.read_exact(&mut close).await.unwrap();
+    assert_eq!(close, [0x88, 6, 0x03, 0xf5]);
+    assert!(matches!(socket.recv().await, Heard::NoRoom), "it stays so");
+    // Small messages still arrive, and closed sockets give their memory back.
+    let (mut socket, mut peer) = pair_of(limits.clone(), key.clone()).await;
+    peer.write_all(&frame(0x1, b"call")).await.unwrap();
+    assert!(matches!(socket.recv().await, Heard::Text(_)));
+    drop(open);
+    assert!(limits.bodies.reserve(&key, 2 * PAGE).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unfinished_message_ends_after_the_body_time_although_pings_are_answered() {
+    for kind in [0x1, 0x2] {
+        let (limits, key) = limits_of_eight_pages();
+        let time = limits.body_time;
+        let (mut socket, mut peer) = pair_of(limits.clone(), key.clone()).await;
+        let began = Instant::now();
+        let start = [header(kind, false, 3000), vec![b'a'; 3000]].concat();
+        peer.write_all(&start).await.unwrap();
+        let (reader, mut writer) = tokio::io::split(peer);
+        tokio::spawn(async move {
+            let mut seconds = tokio::time::interval(Duration::from_secs(1));
+            while writer.write_all(&frame(0xa, b"")).await.is_ok() {
+                seconds.tick().await;
+            }
+        });
+        let heard = loop {
+            match socket.recv().await {
+                Heard::Sign => {}
+                heard => break heard,
+            }
+        };
+        assert!(matches!(heard, Heard::TooSlow));
+        assert_eq!(began.elapsed().as_secs(), time.as_secs());
+        let whole = limits.bodies.reserve(&key, 6 * PAGE);
+        assert!(whole.is_some(), "its memory is free before it is closed");
+        drop(reader);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_socket_holds_no_memory_after_a_large_message() {
+    let (limits, key) = limits_of_eight_pages();
+    let (mut socket, mut peer) = pair_of(limits.clone(), key.clone()).await;
+    let sending = tokio::spawn(async move {
+        for _ in 0..3 {
+            let large = frame(0x1, &vec![b'a'; 5 * PAGE]);
+            let parts = [header(0x1, false, 70_000), vec![b'b'; 70_000]].concat();
+            let last = [frame(0x9, b"ping"), frame(0x0, b"end")].concat();
+            let sent = [large, frame(0x1, b"next"), parts, last, frame(0x1, b"more")];
+            peer.write_all(&sent.concat()).await.unwrap();
+        }
+        peer
+    });
+    for _ in 0..3 {
+        for length in [5 * PAGE, 4, 70_003, 4] {
+            let text = loop {
+                match socket.recv().await {
+                    Heard::Text(text) => break text,
+                    Heard::Sign => {}
+                    _ => panic!("a message is lost"),
+                }
+            };
+            assert_eq!(text.as_bytes().len(), length);
+            let others = limits.bodies.reserve(&key, 6 * PAGE);
+            assert!(others.is_none() || length < PAGE, "{length} bytes");
+        }
+    }
+    let _peer = sending.await.unwrap();
+    assert!(timeout(STALL, socket.recv()).await.is_err());
+    let inner = socket.inner.as_mut().unwrap();
+    assert!(!inner.get_mut().meter().buffer_is_replaceable());
+    assert!(limits.bodies.reserve(&key, 6 * PAGE).is_some());
 }

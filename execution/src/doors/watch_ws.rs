@@ -30,6 +30,8 @@ const OVER: (u16, &str) = (1000, "the stream has ended");
 const CLOSING: (u16, &str) = (1001, "the server is going away; come back");
 /// What came is not text.
 const NOT_TEXT: (u16, &str) = (1003, "send JSON as text");
+/// A message was begun and not finished within `limits.body_time`.
+const SLOW: (u16, &str) = (1008, "the message did not arrive in time; send it faster");
 /// The store did not answer.
 const BROKEN: (u16, &str) = (1011, "something is wrong here; come back");
 /// The token has ended, as 401 says it.
@@ -111,6 +113,7 @@ async fn talk(zone: &Zone, mut socket: Socket, attached: Attached, origin: &Orig
             }
             Next::Heard(Heard::End) => return,
             Next::Heard(Heard::NoRoom) => Err(Some(BUSY)),
+            Next::Heard(Heard::TooSlow) => Err(Some(SLOW)),
             Next::Heard(Heard::Binary) => Err(Some(NOT_TEXT)),
             Next::Heard(Heard::Sign) => {
                 heard = true;

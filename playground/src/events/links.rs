@@ -181,7 +181,7 @@ async fn talk(shared: &Shared, socket: &mut Socket, orders: &mut mpsc::Receiver<
                     Ok(())
                 }
                 Heard::Binary | Heard::Sign => Ok(()),
-                Heard::NoRoom | Heard::End => {
+                Heard::NoRoom | Heard::TooSlow | Heard::End => {
                     // Who says goodbye waits for the same.
                     let _ = socket.close(1000, "goodbye").await;
                     return;
