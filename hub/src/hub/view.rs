@@ -129,7 +129,7 @@ impl Hub {
 
 impl Hub {
     /// A task with its latest messages, at most so many or a few more, and its artifacts, all without
-    /// their large contents: for whoever wants but some of those. With memory for the rest reserved before it is read.
+    /// their large contents, for callers that need only some of those. Memory for the rest is reserved before it is read.
     ///
     /// # Errors
     /// There is none with this id that the caller may see, or there is no memory.

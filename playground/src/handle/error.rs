@@ -26,7 +26,7 @@ pub enum PlaygroundError {
     /// It is not in this workspace.
     #[error("there is no such {0} in this workspace")]
     NotThere(&'static str),
-    /// Somebody may not do that.
+    /// The user may not do that.
     #[error("this person may not do that here")]
     NotAllowed,
     /// It is more than a person may write at once.

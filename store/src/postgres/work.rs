@@ -55,7 +55,7 @@ const FIRST_OF_EACH_OWNER: &str = concat!(
         ORDER BY turn LIMIT $2) AS waiting"
 );
 
-/// Claims these tasks, unless somebody else did so since they were looked for.
+/// Claims these tasks, unless another node has claimed them since they were selected.
 const CLAIM_THESE: &str = concat!(
     "UPDATE work SET node = $3, claim = nextval('work_claims'), attempt = attempt + 1,
         free_at = ",

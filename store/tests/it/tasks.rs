@@ -294,9 +294,9 @@ async fn are_read_whole(on: Engine) {
             }
         }
     }
-    let unknown = task_id("nobody");
-    let nobody = store.whole_task(&unknown, 1, true, usize::MAX).await;
-    assert_eq!(nobody.unwrap(), None);
+    let unknown = task_id("unknown");
+    let missing = store.whole_task(&unknown, 1, true, usize::MAX).await;
+    assert_eq!(missing.unwrap(), None);
 }
 
 async fn are_not_read_beyond_the_bytes_allowed(on: Engine) {
